@@ -1,0 +1,73 @@
+package xdr
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// AppendUint32 appends an unsigned int.
+func AppendUint32(b []byte, v uint32) []byte { return binary.BigEndian.AppendUint32(b, v) }
+
+// AppendInt32 appends an int.
+func AppendInt32(b []byte, v int32) []byte { return binary.BigEndian.AppendUint32(b, uint32(v)) }
+
+// AppendUint64 appends an unsigned hyper.
+func AppendUint64(b []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(b, v) }
+
+// AppendInt64 appends a hyper.
+func AppendInt64(b []byte, v int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(v)) }
+
+// AppendFloat32 appends a float.
+func AppendFloat32(b []byte, v float32) []byte { return AppendUint32(b, math.Float32bits(v)) }
+
+// AppendFloat64 appends a double.
+func AppendFloat64(b []byte, v float64) []byte { return AppendUint64(b, math.Float64bits(v)) }
+
+// AppendQuad appends a quadruple.
+func AppendQuad(b []byte, v [16]byte) []byte { return append(b, v[:]...) }
+
+// AppendBool appends a bool, or the flag before an optional item.
+func AppendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 0, 0, 0, 1)
+	}
+	return append(b, 0, 0, 0, 0)
+}
+
+var zeros [3]byte
+
+// AppendString appends a string. One of more than max bytes is ErrTooLong and
+// leaves b as it is.
+func AppendString(b []byte, s string, max uint32) ([]byte, error) {
+	if uint64(len(s)) > uint64(max) {
+		return b, LengthError("string", len(s), max)
+	}
+	b = AppendUint32(b, uint32(len(s)))
+	b = append(b, s...)
+	return append(b, zeros[:-len(s)&3]...), nil
+}
+
+// AppendOpaque appends variable-length opaque data. More than max bytes are
+// ErrTooLong and leave b as it is.
+func AppendOpaque(b, v []byte, max uint32) ([]byte, error) {
+	if uint64(len(v)) > uint64(max) {
+		return b, LengthError("opaque", len(v), max)
+	}
+	b = AppendUint32(b, uint32(len(v)))
+	return AppendFixedOpaque(b, v), nil
+}
+
+// AppendFixedOpaque appends fixed-length opaque data: v and its padding.
+func AppendFixedOpaque(b, v []byte) []byte {
+	b = append(b, v...)
+	return append(b, zeros[:-len(v)&3]...)
+}
+
+// AppendArrayLen appends the count of a variable-length array. More than max
+// items are ErrTooLong and leave b as it is.
+func AppendArrayLen(b []byte, n int, max uint32) ([]byte, error) {
+	if uint64(n) > uint64(max) {
+		return b, LengthError("array", n, max)
+	}
+	return AppendUint32(b, uint32(n)), nil
+}

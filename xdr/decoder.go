@@ -1,0 +1,230 @@
+package xdr
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+const (
+	// MaxDepth is how deep values may be nested in values of their own type.
+	// Lists do not count: they are decoded in a loop.
+	MaxDepth = 1000
+	// MaxNodes is how many list nodes one value may hold.
+	MaxNodes = 2_000_000
+)
+
+// Decoder reads XDR items from a byte slice. It keeps its first error: after
+// that every read gives the zero value, so a caller may read a whole struct and
+// look at Err once. The zero value is an empty input.
+type Decoder struct {
+	// Lax reads as libtirpc does: any bool but 0 is true, padding may hold
+	// anything, an enum may have a value without a name.
+	Lax bool
+	// Alias makes Opaque return parts of the input instead of copies. Set it
+	// only where the input is not written to while the value lives.
+	Alias bool
+
+	buf   []byte // cut to what was read once there is an error, so that reads fail without asking
+	off   int
+	err   error
+	depth int
+	nodes int
+	win   window
+}
+
+// NewDecoder returns a Decoder that reads b.
+func NewDecoder(b []byte) *Decoder { return &Decoder{buf: b} }
+
+// Reset makes d read b from its start; Lax and Alias stay.
+func (d *Decoder) Reset(b []byte) { *d = Decoder{Lax: d.Lax, Alias: d.Alias, buf: b} }
+
+// Err returns the first error, an *Error, or nil.
+func (d *Decoder) Err() error { return d.err }
+
+// Len returns the number of bytes that are left, 0 after an error.
+func (d *Decoder) Len() int { return len(d.buf) - d.off }
+
+// Offset returns the number of bytes read.
+func (d *Decoder) Offset() int { return d.off }
+
+// Fail records err as the decoder's error if it has none yet.
+func (d *Decoder) Fail(err error) { d.failAt(d.off, err) }
+
+func (d *Decoder) failAt(off int, err error) {
+	if d.err != nil {
+		return
+	}
+	d.err = &Error{Offset: off, Err: err}
+	d.buf = d.buf[:d.off]
+}
+
+func (d *Decoder) short(n int) {
+	if d.err == nil {
+		d.Fail(fmt.Errorf("%d bytes wanted, %d left: %w", n, d.Len(), ErrShort))
+	}
+}
+
+// Uint32 reads an unsigned int.
+func (d *Decoder) Uint32() uint32 {
+	if len(d.buf)-d.off < 4 {
+		d.short(4)
+		return 0
+	}
+	v := binary.BigEndian.Uint32(d.buf[d.off:])
+	d.off += 4
+	return v
+}
+
+// Int32 reads an int.
+func (d *Decoder) Int32() int32 { return int32(d.Uint32()) }
+
+// Uint64 reads an unsigned hyper.
+func (d *Decoder) Uint64() uint64 {
+	if len(d.buf)-d.off < 8 {
+		d.short(8)
+		return 0
+	}
+	v := binary.BigEndian.Uint64(d.buf[d.off:])
+	d.off += 8
+	return v
+}
+
+// Int64 reads a hyper.
+func (d *Decoder) Int64() int64 { return int64(d.Uint64()) }
+
+// Float32 reads a float.
+func (d *Decoder) Float32() float32 { return math.Float32frombits(d.Uint32()) }
+
+// Float64 reads a double.
+func (d *Decoder) Float64() float64 { return math.Float64frombits(d.Uint64()) }
+
+// Quad reads a quadruple, as its 16 bytes.
+func (d *Decoder) Quad() (q [16]byte) {
+	d.FixedOpaque(q[:])
+	return q
+}
+
+// Bool reads a bool, or the flag before an optional item.
+func (d *Decoder) Bool() bool {
+	v := d.Uint32()
+	if v > 1 && !d.Lax {
+		d.failAt(d.off-4, fmt.Errorf("bool %d: %w", v, ErrBool))
+		return false
+	}
+	return v != 0
+}
+
+// More reads the flag before a list's next node, and counts the nodes.
+func (d *Decoder) More() bool {
+	if !d.Bool() {
+		return false
+	}
+	if d.nodes++; d.nodes > MaxNodes {
+		d.failAt(d.off-4, LengthError("list", d.nodes, MaxNodes))
+		return false
+	}
+	return true
+}
+
+// String reads a string of at most max bytes. The package comment says what
+// strings share.
+func (d *Decoder) String(max uint32) string {
+	lo, hi := d.counted(max)
+	if lo == hi {
+		return ""
+	}
+	return d.win.cut(d.buf, lo, hi)
+}
+
+// Opaque reads variable-length opaque data of at most max bytes; nil for none.
+func (d *Decoder) Opaque(max uint32) []byte {
+	lo, hi := d.counted(max)
+	if lo == hi {
+		return nil
+	}
+	if d.Alias {
+		return d.buf[lo:hi:hi]
+	}
+	return append([]byte(nil), d.buf[lo:hi]...)
+}
+
+// FixedOpaque fills dst with fixed-length opaque data.
+func (d *Decoder) FixedOpaque(dst []byte) {
+	lo, hi := d.padded(uint64(len(dst)))
+	if lo == hi {
+		clear(dst)
+		return
+	}
+	copy(dst, d.buf[lo:hi])
+}
+
+// counted reads a length and steps over that many bytes and their padding.
+func (d *Decoder) counted(max uint32) (lo, hi int) {
+	n := d.Uint32()
+	if n > max {
+		d.failAt(d.off-4, fmt.Errorf("length %d, at most %d: %w", n, max, ErrTooLong))
+		return 0, 0
+	}
+	return d.padded(uint64(n))
+}
+
+// padded steps over n bytes and their padding, and returns where the n bytes are.
+func (d *Decoder) padded(n uint64) (lo, hi int) {
+	whole := (n + 3) &^ 3
+	if whole > uint64(d.Len()) {
+		d.short(int(n))
+		return 0, 0
+	}
+	lo = d.off
+	hi = lo + int(n)
+	end := lo + int(whole)
+	if !d.Lax {
+		for i := hi; i < end; i++ {
+			if d.buf[i] != 0 {
+				d.failAt(i, ErrPadding)
+				return 0, 0
+			}
+		}
+	}
+	d.off = end
+	return lo, hi
+}
+
+// ArrayLen reads the count of a variable-length array of at most max items,
+// each of at least minElem bytes, and fails where the rest of the input cannot
+// hold them: what it returns is safe to allocate.
+func (d *Decoder) ArrayLen(max uint32, minElem int) int {
+	n := d.Uint32()
+	if n > max {
+		d.failAt(d.off-4, fmt.Errorf("array of %d items, at most %d: %w", n, max, ErrTooLong))
+		return 0
+	}
+	if uint64(n) > uint64(d.Len()/minElem) {
+		d.failAt(d.off-4, fmt.Errorf("array of %d items, %d bytes left: %w", n, d.Len(), ErrShort))
+		return 0
+	}
+	d.win.many()
+	return int(n)
+}
+
+// Enter goes one level deeper into a recursive type, or fails at MaxDepth.
+// Where it returned true, Leave comes back.
+func (d *Decoder) Enter() bool {
+	if d.depth >= MaxDepth {
+		d.Fail(fmt.Errorf("%d levels: %w", d.depth, ErrDepth))
+		return false
+	}
+	d.depth++
+	return d.err == nil
+}
+
+// Leave undoes an Enter that returned true.
+func (d *Decoder) Leave() { d.depth-- }
+
+// Rest returns the bytes that are left, uncopied, and steps over them.
+func (d *Decoder) Rest() []byte {
+	b := d.buf[d.off:]
+	d.off = len(d.buf)
+	return b
+}

@@ -1,0 +1,49 @@
+package xdr
+
+import "fmt"
+
+// Appender is a value that can be encoded: it appends itself to b. Where it
+// returns an error, what it appended is not a whole value.
+type Appender interface {
+	AppendXDR(b []byte) ([]byte, error)
+}
+
+// DecoderFrom is a value that can be decoded: it reads itself from d and
+// returns d's error.
+type DecoderFrom interface {
+	DecodeXDR(d *Decoder) error
+}
+
+// AppendFunc is a function as an Appender.
+type AppendFunc func(b []byte) ([]byte, error)
+
+// AppendXDR calls f.
+func (f AppendFunc) AppendXDR(b []byte) ([]byte, error) { return f(b) }
+
+// DecodeFunc is a function as a DecoderFrom.
+type DecodeFunc func(d *Decoder) error
+
+// DecodeXDR calls f.
+func (f DecodeFunc) DecodeXDR(d *Decoder) error { return f(d) }
+
+// Marshal returns v's encoding.
+func Marshal(v Appender) ([]byte, error) {
+	b, err := v.AppendXDR(nil)
+	if err != nil {
+		return nil, fmt.Errorf("xdr: %w", err)
+	}
+	return b, nil
+}
+
+// Unmarshal reads v from b, strictly, and all of b: trailing bytes are
+// ErrTrailing.
+func Unmarshal(b []byte, v DecoderFrom) error {
+	d := Decoder{buf: b}
+	if err := v.DecodeXDR(&d); err != nil {
+		return err
+	}
+	if d.Len() > 0 {
+		return &Error{Offset: d.off, Err: fmt.Errorf("%d %w", d.Len(), ErrTrailing)}
+	}
+	return nil
+}
