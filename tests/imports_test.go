@@ -1,0 +1,193 @@
+// Package tests holds what the packages promise each other.
+package tests
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "starfish"
+
+// levels are the layers from the bottom up. A package imports packages of its
+// own level or of one below, and never one above. A directory that is not named
+// here has the level of the nearest named one above it.
+var levels = [][]string{
+	{"xdr", "query", "vector", "rpcgen", "cgo"},
+	{"rpc", "catalog"},
+	{"router", "structs", "portmap", "catalog/local", "catalog/etcd", "monitor", "peer", "rows"},
+	{"slave", "master", "client"},
+	{"cmd", "tests"},
+}
+
+// doors are dependencies that few packages may know: the rest goes through them.
+var doors = []struct {
+	path    string // import path, or its beginning
+	through []string
+	why     string
+}{
+	{"github.com/RoaringBitmap/", []string{"vector"},
+		"a bitmap is a vector.Bitmap everywhere else, so that roaring can be replaced and its input is always validated"},
+	{"go.etcd.io/bbolt", []string{"vector", "catalog/local"},
+		"only the two stores on disk know their file format"},
+	{"go.etcd.io/etcd", []string{"catalog/etcd"},
+		"the master works against catalog.Catalog, and slaves do not link etcd"},
+	{"database/sql", []string{"vector"},
+		"where a slave's rows come from is vector's business"},
+	{"C", []string{"cgo"},
+		"everything outside cgo/ builds with CGO_ENABLED=0"},
+	{"github.com/spf13/", []string{"cmd"},
+		"flags are read by main alone, which fills a Config"},
+	{"github.com/schollz/progressbar", []string{"cmd"},
+		"only main talks to a terminal"},
+	{"github.com/rasky/go-xdr", []string{"tests", "cgo"},
+		"it is an oracle for tests: it allocates without bound and recurses on lists"},
+	{"github.com/willscott/go-nfs-client", []string{"tests", "cgo"},
+		"it is an oracle for tests: its client panics on denied replies"},
+}
+
+// outside says what else than the standard library and itself a package may
+// import, where that is bounded; its tests may import more.
+var outside = map[string][]string{
+	"xdr":    {},
+	"query":  {},
+	"rpcgen": {},
+	"rpc":    {module + "/xdr", "golang.org/x/net", "golang.org/x/sys"},
+}
+
+// pkg is what `go list -json` says of a package.
+type pkg struct {
+	ImportPath   string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+}
+
+func TestImports(t *testing.T) {
+	pkgs := list(t)
+	require.NotEmpty(t, pkgs)
+	for _, p := range pkgs {
+		for _, fault := range faults(p) {
+			t.Error(fault)
+		}
+	}
+}
+
+// list reads every package of the module, for each set of build constraints
+// that selects other files.
+func list(t *testing.T) []pkg {
+	var pkgs []pkg
+	for _, cgo := range []string{"0", "1"} {
+		cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports", module+"/...")
+		cmd.Env = append(cmd.Environ(), "CGO_ENABLED="+cgo)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		require.NoError(t, err, "%s", stderr.String())
+		for d := json.NewDecoder(bytes.NewReader(out)); ; {
+			var p pkg
+			err := d.Decode(&p)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err)
+			pkgs = append(pkgs, p)
+		}
+	}
+	return pkgs
+}
+
+// faults are the imports that p must not have, each with the reason.
+func faults(p pkg) []string {
+	var found []string
+	from := strings.TrimPrefix(p.ImportPath, module+"/")
+	level := levelOf(from)
+	if level < 0 {
+		return []string{fmt.Sprintf("%s: the directory has no level; add it to levels in imports_test.go", from)}
+	}
+	tests := slices.Concat(p.TestImports, p.XTestImports)
+	for _, imp := range slices.Concat(p.Imports, tests) {
+		inTest := !slices.Contains(p.Imports, imp)
+		if to, ours := strings.CutPrefix(imp, module+"/"); ours {
+			// Tests may use the helpers under tests/.
+			if at := levelOf(to); at > level && !(inTest && under(to, "tests")) {
+				found = append(found, fmt.Sprintf("%s imports %s, which is above it: imports go down only (%s > %s)",
+					from, to, strings.Join(levels[at], " "), strings.Join(levels[level], " ")))
+			}
+		}
+		for _, d := range doors {
+			if under(imp, d.path) && !inTest && !slices.ContainsFunc(d.through, func(dir string) bool { return under(from, dir) }) {
+				found = append(found, fmt.Sprintf("%s imports %s, which only %s may: %s", from, imp, strings.Join(d.through, " and "), d.why))
+			}
+		}
+		if allowed, bounded := outside[from]; bounded && !inTest && !standard(imp) &&
+			!slices.ContainsFunc(allowed, func(dir string) bool { return under(imp, dir) }) {
+			found = append(found, fmt.Sprintf("%s imports %s: beside the standard library it may import only %q, so that it can be used on its own", from, imp, allowed))
+		}
+	}
+	return found
+}
+
+// levelOf is the index in levels of the directory, or of the nearest above it.
+func levelOf(dir string) int {
+	best, length := -1, -1
+	for i, level := range levels {
+		for _, d := range level {
+			if under(dir, d) && len(d) > length {
+				best, length = i, len(d)
+			}
+		}
+	}
+	return best
+}
+
+// under tells whether path is dir or below it.
+func under(path, dir string) bool {
+	dir = strings.TrimSuffix(dir, "/")
+	return path == dir || strings.HasPrefix(path, dir+"/")
+}
+
+// standard tells whether an import is of the standard library, whose paths have
+// no dot in their first element.
+func standard(imp string) bool {
+	first, _, _ := strings.Cut(imp, "/")
+	return first != module && !strings.Contains(first, ".")
+}
+
+func TestFaults(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		p    pkg
+		want string // "" for none
+	}{
+		{"down is allowed", pkg{ImportPath: "starfish/rpc", Imports: []string{"starfish/xdr", "golang.org/x/sys/unix", "net"}}, ""},
+		{"up is not", pkg{ImportPath: "starfish/xdr", Imports: []string{"starfish/rpc"}}, "above it"},
+		{"a subdirectory has its parent's level", pkg{ImportPath: "starfish/portmap/sub", Imports: []string{"starfish/master"}}, "above it"},
+		{"catalog does not know its implementation", pkg{ImportPath: "starfish/catalog", Imports: []string{"starfish/catalog/local"}}, "above it"},
+		{"roaring has one door", pkg{ImportPath: "starfish/slave", Imports: []string{"github.com/RoaringBitmap/roaring/v2"}}, "only vector may"},
+		{"which tests may use", pkg{ImportPath: "starfish/slave", TestImports: []string{"github.com/RoaringBitmap/roaring/v2"}}, ""},
+		{"oracles stay in tests", pkg{ImportPath: "starfish/xdr", Imports: []string{"github.com/rasky/go-xdr/xdr2"}}, "oracle"},
+		{"the codec is standard library only", pkg{ImportPath: "starfish/xdr", Imports: []string{"golang.org/x/exp/slices"}}, "standard library"},
+		{"and knows no sibling", pkg{ImportPath: "starfish/xdr", Imports: []string{"starfish/query"}}, "on its own"},
+		{"tests use helpers", pkg{ImportPath: "starfish/rpc", XTestImports: []string{"starfish/tests/netns"}}, ""},
+		{"but the product does not", pkg{ImportPath: "starfish/rpc", Imports: []string{"starfish/tests/netns"}}, "above it"},
+		{"a new directory needs a level", pkg{ImportPath: "starfish/util"}, "no level"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := strings.Join(faults(c.p), "\n")
+			if c.want == "" {
+				require.Empty(t, got)
+			} else {
+				require.Contains(t, got, c.want)
+			}
+		})
+	}
+}
