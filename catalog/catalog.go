@@ -48,6 +48,12 @@ type Intent struct {
 	Name      string   // LEVEL=MEMBER or ""
 	Bytes     uint64   // serialized size of the new vector
 	Confirmed []string // who is known to have this revision on disk; not durable
+
+	// Seen says that an answer may have shown the id before this intent: it was
+	// known, it replaced another intent, or it was read back at start. While
+	// nobody is confirmed a query waits for such an id; one that was not seen is
+	// simply not there yet. Set by the catalog.
+	Seen bool
 }
 
 // Member is one known vector.
