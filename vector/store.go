@@ -1,0 +1,327 @@
+package vector
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+const storeFormat = "starfish vectors 1"
+
+var (
+	metaBucket    = []byte("meta")
+	vectorsBucket = []byte("vectors")
+	formatKey     = []byte("format")
+)
+
+// StoreConfig configures a Store; the zero value is the default.
+type StoreConfig struct {
+	Logger      *slog.Logger
+	LockTimeout time.Duration // how long Open waits for the file's lock; 0: 1 s
+}
+
+// Store keeps vectors in one bbolt file. Every record has a revision, and a
+// lower revision never replaces a higher one. All methods may be called
+// concurrently.
+type Store struct {
+	path string
+	db   *bbolt.DB
+	log  *slog.Logger
+
+	changes chan *change
+	quit    chan struct{} // closed by Close: no new changes
+	done    chan struct{} // closed when the committer has ended
+	closing sync.Once
+
+	mu      sync.Mutex
+	corrupt map[uint64]bool // ids whose record was found damaged
+}
+
+// Vector is one record as read.
+type Vector struct {
+	Revision uint64
+	Deleted  bool    // a tombstone, or 0 and true where there never was one
+	Rows     *Bitmap // nil where deleted
+}
+
+// Item is one line of the inventory.
+type Item struct {
+	ID, Revision uint64
+	Count        uint64 // rows
+	Bytes        uint64 // serialized size of the rows
+	Checksum     uint64 // of the serialized rows; equal sets have equal ones
+	Deleted      bool
+}
+
+// Open opens the store at path, which it makes where there is none, with its
+// directories.
+func Open(path string, cfg StoreConfig) (*Store, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.LockTimeout == 0 {
+		cfg.LockTimeout = time.Second
+	}
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("vector: making the store's directory: %w", err)
+	}
+	s := &Store{
+		path: path, log: cfg.Logger,
+		changes: make(chan *change), quit: make(chan struct{}), done: make(chan struct{}),
+		corrupt: map[uint64]bool{},
+	}
+	if err := s.open(cfg.LockTimeout); err != nil {
+		return nil, err
+	}
+	if err := syncDir(dir); err != nil {
+		s.db.Close()
+		return nil, err
+	}
+	go s.commitLoop()
+	return s, nil
+}
+
+func (s *Store) open(wait time.Duration) (err error) {
+	defer s.guard(&err)()
+	// The freelist is synced: without it, opening walks over every page, and does
+	// so on a goroutine of bbolt's where a damaged page ends the process.
+	s.db, err = bbolt.Open(s.path, 0o640, &bbolt.Options{Timeout: wait, FreelistType: bbolt.FreelistMapType})
+	switch {
+	case errors.Is(err, bbolt.ErrTimeout):
+		return fmt.Errorf("%w: %s: end the other one, or choose another data directory", ErrLocked, s.path)
+	case errors.Is(err, bbolt.ErrInvalid), errors.Is(err, bbolt.ErrChecksum), errors.Is(err, bbolt.ErrVersionMismatch):
+		return fmt.Errorf("%w: %s: %w", ErrCorrupt, s.path, err)
+	case err != nil:
+		return fmt.Errorf("vector: opening the store: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			s.db.Close()
+		}
+	}()
+	if err = s.checkSize(); err != nil {
+		return err
+	}
+	return s.checkFormat()
+}
+
+// checkSize refuses a file that ends before its last page: reading past the end
+// of a mapped file is a fault of the machine.
+func (s *Store) checkSize() error {
+	return s.db.View(func(tx *bbolt.Tx) error {
+		info, err := os.Stat(s.path)
+		if err == nil && info.Size() < tx.Size() {
+			return fmt.Errorf("%w: %s: file of %d bytes, its pages need %d", ErrCorrupt, s.path, info.Size(), tx.Size())
+		}
+		return err
+	})
+}
+
+func (s *Store) checkFormat() error {
+	found := ""
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		if meta := tx.Bucket(metaBucket); meta != nil {
+			found = string(meta.Get(formatKey))
+		} else if name, _ := tx.Cursor().First(); name != nil {
+			found = fmt.Sprintf("bucket %q", name)
+		}
+		return nil
+	})
+	switch {
+	case err != nil || found == storeFormat:
+		return err
+	case found != "":
+		return fmt.Errorf("%w: %s: %s, this program reads %q", ErrFormat, s.path, found, storeFormat)
+	}
+	return s.db.Update(func(tx *bbolt.Tx) error {
+		if _, err := tx.CreateBucketIfNotExists(vectorsBucket); err != nil {
+			return err
+		}
+		meta, err := tx.CreateBucketIfNotExists(metaBucket)
+		if err != nil {
+			return err
+		}
+		return meta.Put(formatKey, []byte(storeFormat))
+	})
+}
+
+// syncDir makes a new file's name durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("vector: syncing the store's directory: %w", err)
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("vector: syncing the store's directory: %w", err)
+	}
+	return nil
+}
+
+// guard turns a panic of bbolt, or a fault of the mapped file, on this goroutine
+// into ErrCorrupt: both come from pages that are not what was written. Use:
+// defer s.guard(&err)().
+func (s *Store) guard(err *error) func() {
+	old := debug.SetPanicOnFault(true)
+	return func() {
+		debug.SetPanicOnFault(old)
+		if p := recover(); p != nil {
+			s.log.Error("store: reading failed", "path", s.path, "panic", p, "stack", string(debug.Stack()))
+			*err = fmt.Errorf("%w: %s: %v", ErrCorrupt, s.path, p)
+		}
+	}
+}
+
+// view runs f in a read transaction.
+func (s *Store) view(f func(vectors *bbolt.Bucket) error) (err error) {
+	defer s.guard(&err)()
+	return s.db.View(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(vectorsBucket)
+		if b == nil {
+			return fmt.Errorf("%w: %s: no bucket of vectors", ErrCorrupt, s.path)
+		}
+		return f(b)
+	})
+}
+
+// Get reads one vector. Where there is none the answer is revision 0, deleted.
+func (s *Store) Get(id uint64) (Vector, error) {
+	v := Vector{Deleted: true}
+	err := s.view(func(vectors *bbolt.Bucket) error {
+		rec := vectors.Get(key(id))
+		if rec == nil {
+			return nil
+		}
+		h, rows, err := readRecord(id, rec)
+		if err != nil {
+			s.noteCorrupt(id, err)
+			return err
+		}
+		if rows != nil {
+			rows.detach()
+		}
+		v = Vector{Revision: h.revision, Deleted: h.deleted, Rows: rows}
+		return nil
+	})
+	return v, err
+}
+
+// orBatch is how many vectors are mapped at a time.
+const orBatch = 256
+
+// OrInto adds the rows of the vectors ids, in any order and with repeats, to
+// dst, and returns those that the store does not have, ascending: never put,
+// deleted, or damaged (which is logged). Where any is missing dst is of no use.
+func (s *Store) OrInto(ctx context.Context, ids []uint64, dst *Bitmap) (missing []uint64, err error) {
+	if !slices.IsSorted(ids) {
+		ids = slices.Clone(ids)
+		slices.Sort(ids)
+	}
+	err = s.view(func(vectors *bbolt.Bucket) error {
+		defer dst.detach()
+		c := vectors.Cursor()
+		views := make([]*Bitmap, 0, min(orBatch, len(ids)))
+		for i, id := range ids {
+			if i > 0 && ids[i-1] == id {
+				continue
+			}
+			if i%orBatch == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
+			rows, err := s.seek(c, id)
+			if err != nil {
+				s.noteCorrupt(id, err)
+			}
+			if rows == nil {
+				missing = append(missing, id)
+				continue
+			}
+			if views = append(views, rows); len(views) == orBatch {
+				dst.OrAll(views)
+				views = views[:0]
+			}
+		}
+		dst.OrAll(views)
+		return nil
+	})
+	return missing, err
+}
+
+// seek reads one vector by cursor; nil where there is none.
+func (s *Store) seek(c *bbolt.Cursor, id uint64) (*Bitmap, error) {
+	k := key(id)
+	found, rec := c.Seek(k)
+	if !slices.Equal(found, k) {
+		return nil, nil
+	}
+	_, rows, err := readRecord(id, rec)
+	return rows, err
+}
+
+func (s *Store) noteCorrupt(id uint64, err error) {
+	s.mu.Lock()
+	known := s.corrupt[id]
+	s.corrupt[id] = true
+	s.mu.Unlock()
+	if !known {
+		s.log.Error("store: a vector is damaged and counts as not held", "id", id, "err", err)
+	}
+}
+
+// Inventory lists up to limit records from id first on, ascending, tombstones
+// too, and says whether there are more. A record known to be damaged is left out.
+func (s *Store) Inventory(first uint64, limit int) (items []Item, more bool, err error) {
+	err = s.view(func(vectors *bbolt.Bucket) error {
+		c := vectors.Cursor()
+		for k, rec := c.Seek(key(first)); k != nil; k, rec = c.Next() {
+			if len(k) != 8 {
+				return fmt.Errorf("%w: %s: key of %d bytes", ErrCorrupt, s.path, len(k))
+			}
+			if len(items) >= limit {
+				more = true
+				return nil
+			}
+			id := binary.BigEndian.Uint64(k)
+			h, err := readHeader(id, rec)
+			if err != nil {
+				s.noteCorrupt(id, err)
+			}
+			if s.isCorrupt(id) {
+				continue
+			}
+			items = append(items, Item{
+				ID: id, Revision: h.revision, Count: h.rows, Bytes: uint64(len(rec) - headerSize),
+				Checksum: h.checksum, Deleted: h.deleted,
+			})
+		}
+		return nil
+	})
+	return items, more, err
+}
+
+func (s *Store) isCorrupt(id uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.corrupt[id]
+}
+
+// Close finishes the changes that were begun and closes the file.
+func (s *Store) Close() error {
+	s.closing.Do(func() { close(s.quit) })
+	<-s.done
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("vector: closing the store: %w", err)
+	}
+	return nil
+}
