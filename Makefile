@@ -1,0 +1,89 @@
+# Starfish. `make run` is the tour, `make test` everything; both install what
+# they need. `make help` lists the rest.
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := build
+.PHONY: help build c run test bench generate check fuzz deps clean
+
+GO        ?= go
+RACE      ?= -race
+TIMEOUT   ?= 20m
+FUZZTIME  ?= 10s
+BENCH     ?= .
+export PATH := $(PATH):/usr/local/go/bin
+export GO
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## bin/{rpcgen,portmap,master,slave,starfish}
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
+
+run: ## the tour: a cluster, its queries, a C client, a killed slave
+	@scripts/deps.sh run
+	@$(MAKE) --no-print-directory build
+	@if scripts/deps.sh have-c; then $(MAKE) --no-print-directory c; fi
+	@scripts/tour.sh
+
+test: ## every test, the C peers' included
+	@scripts/deps.sh test
+	@$(MAKE) --no-print-directory build
+	@if scripts/deps.sh have-c; then $(MAKE) --no-print-directory c; fi
+	$(GO) test $(RACE) -timeout $(TIMEOUT) ./...
+
+bench: ## the benchmarks (BENCH=pattern)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout $(TIMEOUT) ./...
+
+generate: build ## write the generated files again
+	scripts/generate.sh .
+
+check: ## format, vet, staticcheck, build without cgo, generated files
+	scripts/check.sh
+
+fuzz: ## each fuzz target for FUZZTIME
+	scripts/fuzz.sh $(FUZZTIME)
+
+deps: ## install what tests need
+	@scripts/deps.sh test
+
+clean: ## remove what make built
+	rm -rf bin
+
+# The C programs. Each kind of stubs is made by C rpcgen in a directory of its
+# own, from structs.x alone.
+STUBS   := bin/c/stubs
+CC      := gcc
+CFLAGS  := -O2 -g -Wall -Wextra
+TIRPC_C  = $(shell pkg-config --cflags libtirpc)
+TIRPC_L  = $(shell pkg-config --libs libtirpc)
+ROARING := $(if $(wildcard /usr/include/roaring/roaring.h),bin/c/croaring_check)
+
+c: bin/c/client bin/c/slave_client bin/c/clientn bin/c/handler $(ROARING) ## the C programs, in bin/c
+
+$(STUBS)/c/structs.h: FLAGS := -C
+$(STUBS)/n/structs.h: FLAGS := -N -C
+$(STUBS)/handler/structs.h: FLAGS := -C -DHANDLER_ONLY
+
+# rpcgen does not overwrite, and writes the name it is given into the files.
+$(STUBS)/%/structs.h: structs.x
+	@mkdir -p $(@D) && rm -f $(@D)/* && cp structs.x $(@D)/
+	cd $(@D) && rpcgen $(FLAGS) -c -o structs_xdr.c structs.x && rpcgen $(FLAGS) -l -o structs_clnt.c structs.x \
+		&& rpcgen $(FLAGS) -m -o structs_svc.c structs.x && rpcgen $(FLAGS) -h -o structs.h structs.x
+
+bin/c/client bin/c/slave_client: KIND := c
+bin/c/clientn: KIND := n
+bin/c/handler: KIND := handler
+bin/c/client bin/c/slave_client: $(STUBS)/c/structs.h
+bin/c/clientn: $(STUBS)/n/structs.h
+bin/c/handler: $(STUBS)/handler/structs.h
+
+# Only what is written by hand is held to -Wall -Wextra.
+bin/c/client bin/c/slave_client bin/c/clientn bin/c/handler: bin/c/%: cgo/examples/%.c
+	$(CC) $(CFLAGS) $(TIRPC_C) -I$(STUBS)/$(KIND) -c -o $@.o $<
+	$(CC) -O2 -g -w $(TIRPC_C) -o $@ $@.o $(STUBS)/$(KIND)/structs_xdr.c $(STUBS)/$(KIND)/structs_clnt.c \
+		$(if $(filter handler,$(KIND)),$(STUBS)/handler/structs_svc.c) $(TIRPC_L)
+	@rm -f $@.o
+
+bin/c/croaring_check: cgo/roaring/croaring_check.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -o $@ $< -lroaring
