@@ -25,7 +25,7 @@ var levels = [][]string{
 	{"rpc", "catalog"},
 	{"router", "structs", "portmap", "catalog/local", "catalog/etcd", "monitor", "peer", "rows"},
 	{"slave", "master", "client"},
-	{"cmd", "tests"},
+	{"cmd", "examples", "tests"},
 }
 
 // doors are dependencies that few packages may know: the rest goes through them.
