@@ -72,6 +72,7 @@ type Catalog interface {
 	// Snapshot is the current immutable view; it costs nothing.
 	Snapshot() *Snapshot
 	// Changed returns a channel that is closed at the next change of the snapshot.
+	// Who waits for a change takes it before the snapshot.
 	Changed() <-chan struct{}
 
 	// AddSlave adds the slave or changes its priority and protocol.

@@ -205,6 +205,25 @@ func (t *Table) SlaveNumber(addr string) (number, protocol uint32, ok bool) {
 	return e.number, e.Protocol, true
 }
 
+// Addrs returns the addresses of slaves by their numbers.
+func (t *Table) Addrs(numbers []uint32) []string {
+	addrs := make([]string, len(numbers))
+	for i, n := range numbers {
+		addrs[i] = t.slaves[t.place[n]].Addr
+	}
+	return addrs
+}
+
+// StaticHolder returns a static slave that has the id.
+func (t *Table) StaticHolder(id uint64) (addr string, ok bool) {
+	e, _ := t.ids.get(id)
+	static := t.static(e.set)
+	if len(static) == 0 {
+		return "", false
+	}
+	return t.Addrs(static[:1])[0], true
+}
+
 // PutMember makes the vector known with these holders and no others; static
 // slaves that claim the id stay. Holders are numbers of slaves; none of them
 // misses the id any more.
@@ -294,6 +313,3 @@ func (t *Table) SetSlot(slot int, holders []uint32) {
 	slots[slot] = t.intern(slices.Clone(holders), false)
 	t.slots = &slots
 }
-
-// HasSlot says whether the slot has its partition record.
-func (t *Table) HasSlot(slot int) bool { return t.slots[slot] != 0 }

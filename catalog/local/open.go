@@ -1,0 +1,225 @@
+package local
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"starfish/catalog"
+)
+
+// Config is how a catalog is opened; the zero value is the default.
+type Config struct {
+	LockTimeout time.Duration // how long to wait for another process to let go of the file; 0: 1 s
+}
+
+// Open opens the catalog in that file, or makes it, with its directory. Every
+// slave in it is joining. Errors: catalog.ErrLocked, ErrForeign, ErrNewer, and
+// those of the file system.
+func Open(path string, cfg Config) (*Catalog, error) {
+	if cfg.LockTimeout == 0 {
+		cfg.LockTimeout = time.Second
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("catalog: open: %w", err)
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: cfg.LockTimeout, FreelistType: bbolt.FreelistMapType})
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return nil, fmt.Errorf("%w: %s; stop that process, or use another data directory", catalog.ErrLocked, path)
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
+		return nil, fmt.Errorf("%w: %s: %v", catalog.ErrForeign, path, err)
+	case err != nil:
+		return nil, fmt.Errorf("catalog: open %s: %w", path, err)
+	}
+	table, err := start(db, path)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return run(db, table), nil
+}
+
+// start makes a new file a catalog, or checks that it is one, and reads it.
+func start(db *bbolt.DB, path string) (*catalog.Table, error) {
+	fresh := false
+	err := db.View(func(tx *bbolt.Tx) error {
+		first, _ := tx.Cursor().First()
+		fresh = first == nil
+		if fresh {
+			return nil
+		}
+		return check(tx)
+	})
+	if err == nil && fresh {
+		if err = db.Update(create); err == nil {
+			err = syncDir(filepath.Dir(path))
+		}
+	}
+	var table *catalog.Table
+	if err == nil {
+		table, err = load(db)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, path)
+	}
+	return table, nil
+}
+
+func create(tx *bbolt.Tx) error {
+	for _, name := range [][]byte{bucketMeta, bucketSlaves, bucketSlots, bucketMembers, bucketIntents} {
+		if _, err := tx.CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	meta := tx.Bucket(bucketMeta)
+	return errors.Join(
+		meta.Put(keyKind, []byte(kind)),
+		meta.Put(keyFormat, key64(format)),
+		meta.Put(keyRevision, key64(0)),
+		meta.Put(keyEpoch, key64(0)),
+	)
+}
+
+// check says whether the file is a catalog that this release reads.
+func check(tx *bbolt.Tx) error {
+	meta := tx.Bucket(bucketMeta)
+	if meta == nil || string(meta.Get(keyKind)) != kind {
+		return catalog.ErrForeign
+	}
+	v, err := decode64(meta.Get(keyFormat))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: format: %v", catalog.ErrForeign, err)
+	case v > format:
+		return fmt.Errorf("%w: format %d, this release reads up to %d", catalog.ErrNewer, v, format)
+	}
+	for _, name := range [][]byte{bucketSlaves, bucketSlots, bucketMembers, bucketIntents} {
+		if tx.Bucket(name) == nil {
+			return fmt.Errorf("%w: no bucket %s", catalog.ErrForeign, name)
+		}
+	}
+	return nil
+}
+
+// syncDir makes the entry of a new file durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// load reads the whole file.
+func load(db *bbolt.DB) (*catalog.Table, error) {
+	l := loader{table: catalog.NewTable(), numbers: map[uint32]bool{}}
+	err := db.View(func(tx *bbolt.Tx) error {
+		epoch, err := decode64(tx.Bucket(bucketMeta).Get(keyEpoch))
+		if err != nil {
+			return fmt.Errorf("%w: epoch: %v", catalog.ErrForeign, err)
+		}
+		l.table.SetEpoch(epoch)
+		// Static slaves add to the members that are there, so they come last.
+		for _, part := range []struct {
+			bucket []byte
+			read   func(k, v []byte) error
+		}{
+			{bucketSlaves, l.slave}, {bucketSlots, l.slot}, {bucketMembers, l.member}, {bucketSlaves, l.static}, {bucketIntents, l.intent},
+		} {
+			err := tx.Bucket(part.bucket).ForEach(func(k, v []byte) error {
+				if err := part.read(k, v); err != nil {
+					return fmt.Errorf("%w: damaged: %s %x: %v", catalog.ErrForeign, part.bucket, k, err)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return l.table, err
+}
+
+type loader struct {
+	table   *catalog.Table
+	numbers map[uint32]bool
+}
+
+func (l *loader) slave(k, v []byte) error {
+	number, s, ids, err := decodeSlave(string(k), v)
+	if err != nil {
+		return err
+	}
+	if _, err := l.table.Check(s, ids); err != nil {
+		return err
+	}
+	if number == 0 || number > maxNumber || l.numbers[number] {
+		return fmt.Errorf("number %d", number)
+	}
+	l.numbers[number] = true
+	l.table.PutSlave(number, s, nil)
+	return nil
+}
+
+func (l *loader) static(k, v []byte) error {
+	number, s, ids, err := decodeSlave(string(k), v)
+	if err == nil && len(ids) > 0 {
+		l.table.PutSlave(number, s, ids)
+	}
+	return err
+}
+
+func (l *loader) slot(k, v []byte) error {
+	r := reader{b: v}
+	holders := r.holders()
+	if len(k) != 2 || binary.BigEndian.Uint16(k) >= catalog.Slots {
+		return fmt.Errorf("no slot")
+	}
+	if err := l.known(holders, r.err); err != nil {
+		return err
+	}
+	l.table.SetSlot(int(binary.BigEndian.Uint16(k)), holders)
+	return nil
+}
+
+func (l *loader) member(k, v []byte) error {
+	id, err := decode64(k)
+	r := reader{b: v}
+	m := r.vector()
+	if err := l.known(m.holders, errors.Join(err, r.err)); err != nil {
+		return err
+	}
+	l.table.PutMember(id, m.holders, m.pinned, m.name, m.bytes)
+	return nil
+}
+
+func (l *loader) intent(k, v []byte) error {
+	id, err := decode64(k)
+	r := reader{b: v}
+	in := r.intent()
+	if err := l.known(in.holders, errors.Join(err, r.err)); err != nil {
+		return err
+	}
+	l.table.PutIntent(catalog.Intent{
+		ID: id, Revision: in.revision, Op: in.op, Holders: l.table.Addrs(in.holders),
+		Pinned: in.pinned, Name: in.name, Bytes: in.bytes,
+	}, true)
+	return nil
+}
+
+// known says that the numbers are those of slaves.
+func (l *loader) known(numbers []uint32, err error) error {
+	for _, n := range numbers {
+		if !l.numbers[n] {
+			err = errors.Join(err, fmt.Errorf("no slave has number %d", n))
+		}
+	}
+	return err
+}
