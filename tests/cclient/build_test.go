@@ -1,0 +1,114 @@
+//go:build linux
+
+package cclient_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"starfish/tests/cpeer"
+)
+
+const (
+	structsX = "../../structs.x"
+	examples = "../../cgo/examples"
+)
+
+// TestStubsCompile holds structs.x to C rpcgen in each of its ways, for C and
+// for what gcc says about the outcome.
+func TestStubsCompile(t *testing.T) {
+	for name, flags := range map[string][]string{
+		"plain":          nil,
+		"-C":             {"-C"},
+		"-N":             {"-N"},
+		"-N -C":          {"-N", "-C"},
+		"-M":             {"-M"},
+		"-M -N -C":       {"-M", "-N", "-C"},
+		"-DHANDLER_ONLY": {"-C", "-DHANDLER_ONLY"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			stubs := cpeer.Rpcgen(t, dir, structsX, flags...)
+			for _, source := range []string{stubs.XDR, stubs.Client, stubs.Server} {
+				require.NotEmpty(t, source)
+				cpeer.Compile(t, dir, filepath.Base(source)+".o", []string{source}, "-c", "-w")
+			}
+		})
+	}
+}
+
+// TestTypesAreTheOriginalOnes holds the two structs that old programs know to
+// their members, types and order.
+func TestTypesAreTheOriginalOnes(t *testing.T) {
+	stubs := cpeer.Rpcgen(t, t.TempDir(), structsX, "-C")
+	header, err := os.ReadFile(stubs.Header)
+	require.NoError(t, err)
+	text := strings.Join(strings.Fields(string(header)), " ")
+	require.Contains(t, text, "struct machine_vec_node { char *machine_addr; vec_t vector; struct machine_vec_node *next; };")
+	require.Contains(t, text, "struct query_return_value { vec_t vector; char *failed_machine; };")
+	require.Contains(t, text, "typedef u_quad_t vec_t;")
+}
+
+// Programs are the paths of the compiled examples.
+type programs struct {
+	client, clientN, slaveClient, handler string
+}
+
+var built struct {
+	sync.Mutex
+	dir string
+	programs
+}
+
+// build compiles the examples once, with what a warning says as an error.
+func build(t *testing.T) programs {
+	t.Helper()
+	built.Lock()
+	defer built.Unlock()
+	if built.dir != "" {
+		return built.programs
+	}
+	dir, err := os.MkdirTemp("", "starfish-cclient-")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		built.Lock()
+		defer built.Unlock()
+		if built.dir == "" { // the test ended before all were compiled
+			os.RemoveAll(dir)
+		}
+	})
+	stubs := func(name string, flags ...string) cpeer.Stubs {
+		sub := filepath.Join(dir, name)
+		require.NoError(t, os.Mkdir(sub, 0o755))
+		return cpeer.Rpcgen(t, sub, structsX, flags...)
+	}
+	link := func(name string, s cpeer.Stubs, sources ...string) string {
+		source, err := filepath.Abs(filepath.Join(examples, name+".c"))
+		require.NoError(t, err)
+		object := cpeer.Compile(t, s.Dir, name+".o", []string{source}, "-c", "-Wall", "-Wextra", "-Werror")
+		return cpeer.Compile(t, s.Dir, name, append([]string{object, s.XDR, s.Client}, sources...), "-w")
+	}
+	c, n, h := stubs("c", "-C"), stubs("n", "-N", "-C"), stubs("handler", "-C", "-DHANDLER_ONLY")
+	built.programs = programs{
+		client:      link("client", c),
+		clientN:     link("clientn", n),
+		slaveClient: link("slave_client", c),
+		handler:     link("handler", h, h.Server),
+	}
+	built.dir = dir
+	return built.programs
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built.dir != "" {
+		os.RemoveAll(built.dir)
+	}
+	os.Exit(code)
+}
