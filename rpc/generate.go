@@ -1,0 +1,3 @@
+package rpc
+
+//go:generate go run ../cmd/rpcgen -p rpc rpc_msg.x

@@ -1,0 +1,196 @@
+package rpcgen
+
+import (
+	"fmt"
+	"strings"
+)
+
+// stub is one procedure as Go sees it.
+type stub struct {
+	method string
+	params string // ", arg T"
+	result string // "" for void
+	args   []string
+}
+
+func (g *generator) stub(p *proc) stub {
+	s := stub{method: g.methodNames[p]}
+	for i, a := range p.args {
+		name := "arg"
+		if len(p.args) > 1 {
+			name = fmt.Sprintf("arg%d", i+1)
+		}
+		s.args = append(s.args, name)
+		s.params += ", " + name + " " + g.goType(a)
+	}
+	if p.result.typ.basic != void {
+		s.result = g.goType(p.result)
+	}
+	return s
+}
+
+func (s stub) signature() string {
+	if s.result == "" {
+		return fmt.Sprintf("%s(ctx context.Context%s) error", s.method, s.params)
+	}
+	return fmt.Sprintf("%s(ctx context.Context%s) (%s, error)", s.method, s.params, s.result)
+}
+
+// hasMethods says whether f's Go type has AppendXDR and DecodeXDR.
+func hasMethods(f *field) bool {
+	if f.shape != one || f.typ.basic != named {
+		return false
+	}
+	t, ok := f.typ.decl.(*typedefDecl)
+	switch {
+	case !ok:
+		return true
+	case t.field.shape == optional:
+		return false
+	case t.field.shape == one && t.field.typ.basic == named:
+		return hasMethods(t.field)
+	}
+	return true
+}
+
+func (g *generator) eachVersion(do func(d *programDecl, v *version)) {
+	for _, d := range g.f.decls {
+		if prog, ok := d.(*programDecl); ok {
+			for _, v := range prog.versions {
+				do(prog, v)
+			}
+		}
+	}
+}
+
+// clients writes a client for each version.
+func (g *generator) clients() {
+	g.eachVersion(func(d *programDecl, v *version) {
+		name := g.stubNames[v] + "Client"
+		g.use("context")
+		g.use(rpcPath)
+		g.doc(name+" calls version "+v.name+" of the program "+d.name+".", v.docs)
+		g.pf("type %s struct{ c rpc.Caller }\n\n", name)
+		g.pf("// New%s returns a client that calls through c.\nfunc New%s(c rpc.Caller) *%s { return &%s{c: c} }\n\n", name, name, name, name)
+		for _, p := range v.procs {
+			g.clientMethod(d, v, p, name)
+		}
+	})
+}
+
+func (g *generator) clientMethod(d *programDecl, v *version, p *proc, client string) {
+	s := g.stub(p)
+	g.doc(s.method+" calls "+p.name+".", p.docs)
+	g.pf("func (c *%s) %s {\n", client, s.signature())
+	args := "nil"
+	switch {
+	case len(p.args) == 1 && hasMethods(p.args[0]):
+		args = "arg"
+	case len(p.args) > 0:
+		args = "args"
+		g.pf("args := ")
+		g.appendFunc("xdr.AppendFunc(func(b []byte)", func(k *codec) {
+			for i, a := range p.args {
+				k.append(a, s.args[i], g.goType(a))
+			}
+		}, appendOK)
+		g.out.Truncate(g.out.Len() - 2)
+		g.pf(")\n")
+	}
+	call := fmt.Sprintf("c.c.Call(ctx, %s, %s, %s, %s, ", g.constNames[d.name], g.constNames[v.name], g.constNames[p.name], args)
+	switch {
+	case s.result == "":
+		g.pf("return %snil)\n}\n\n", call)
+		return
+	case hasMethods(p.result):
+		g.pf("var res %s\nerr := %s&res)\n", s.result, call)
+	default:
+		g.pf("var res %s\nerr := %s", s.result, call)
+		g.decodeFunc("xdr.DecodeFunc(func(d *xdr.Decoder)", "", func(k *codec) { k.decode(p.result, "res", s.result) }, decodeOK)
+		g.out.Truncate(g.out.Len() - 2)
+		g.pf("))\n")
+	}
+	g.pf("return res, err\n}\n\n")
+}
+
+// servers writes an interface and a Register function for each version.
+func (g *generator) servers() {
+	g.eachVersion(func(d *programDecl, v *version) {
+		name := g.stubNames[v]
+		g.use("context")
+		g.use(rpcPath)
+		g.use(xdrPath)
+		g.doc(name+"Handler serves version "+v.name+" of the program "+d.name+". An error that a method\n// returns is answered as package rpc says; the detail stays in the log.", v.docs)
+		g.pf("type %sHandler interface {\n", name)
+		for _, p := range v.procs {
+			s := g.stub(p)
+			g.apart(p.docs)
+			g.comment([]string{s.method + " serves " + p.name + "."})
+			g.comment(append(append([]string(nil), p.docs.lead...), p.docs.tail...))
+			g.pf("%s\n", s.signature())
+		}
+		g.pf("}\n\n// Register%s makes s serve version %s of %s with h.\n", name, v.name, d.name)
+		g.pf("func Register%s(s *rpc.Server, h %sHandler) {\n", name, name)
+		g.pf("s.Register(%s, %s, rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {\n",
+			g.constNames[d.name], g.constNames[v.name])
+		g.pf("switch call.Proc {\n")
+		hasNull := false
+		for _, p := range v.procs {
+			n := g.c.eval(p.num)
+			hasNull = hasNull || n.Sign() == 0
+		}
+		if !hasNull {
+			g.pf("case 0:\nreturn reply, nil\n")
+		}
+		for _, p := range v.procs {
+			g.pf("case %s:\nreturn serve%s%s(ctx, h, args, reply)\n", g.constNames[p.name], name, g.methodNames[p])
+		}
+		g.pf("}\nreturn reply, rpc.ErrProcUnavail\n}))\n}\n\n")
+		for _, p := range v.procs {
+			g.serveFunc(p, name)
+		}
+	})
+}
+
+// serveFunc writes the function that reads arguments, calls the handler and
+// appends the result.
+func (g *generator) serveFunc(p *proc, name string) {
+	s := g.stub(p)
+	in := "args"
+	if len(p.args) == 0 {
+		in = "_"
+	}
+	g.pf("func serve%s%s(ctx context.Context, h %sHandler, %s *xdr.Decoder, b []byte) ([]byte, error) {\n", name, s.method, name, in)
+	for i, a := range p.args {
+		g.use("fmt")
+		g.pf("var %s %s\n", s.args[i], g.goType(a))
+		if hasMethods(a) {
+			g.pf("if err := %s.DecodeXDR(args); err != nil {\nreturn b, fmt.Errorf(\"%%w: %%w\", rpc.ErrGarbageArgs, err)\n}\n", s.args[i])
+			continue
+		}
+		k := &codec{g: g}
+		k.decode(a, s.args[i], g.goType(a))
+		code := strings.NewReplacer("d.", "args.", "(d,", "(args,", "(d)", "(args)",
+			"return err\n", "return b, fmt.Errorf(\"%w: %w\", rpc.ErrGarbageArgs, err)\n").Replace(k.out.String())
+		g.pf("%s", code)
+		if !strings.Contains(code, "return ") {
+			g.pf("if err := args.Err(); err != nil {\nreturn b, fmt.Errorf(\"%%w: %%w\", rpc.ErrGarbageArgs, err)\n}\n")
+		}
+	}
+	list := ""
+	if len(s.args) > 0 {
+		list = ", " + strings.Join(s.args, ", ")
+	}
+	if s.result == "" {
+		g.pf("return b, h.%s(ctx%s)\n}\n\n", s.method, list)
+		return
+	}
+	g.pf("res, err := h.%s(ctx%s)\nif err != nil {\nreturn b, err\n}\n", s.method, list)
+	if hasMethods(p.result) {
+		g.pf("return res.AppendXDR(b)\n}\n\n")
+		return
+	}
+	k := &codec{g: g}
+	k.append(p.result, "res", s.result)
+	g.pf("%s%s}\n\n", k.out.String(), appendOK)
+}

@@ -1,0 +1,202 @@
+package rpcgen
+
+import (
+	"fmt"
+	"strings"
+)
+
+// types writes constants, types and their codecs.
+func (g *generator) types() {
+	for _, d := range g.f.decls {
+		switch d := d.(type) {
+		case *constDecl:
+			g.apart(d.docs)
+			g.comment(d.docs.lead)
+			name := g.constNames[d.name]
+			g.pf("const %s = %s%s%s\n\n", name, g.goValue(d.val), tail(d.docs), renamed(name, d.name, d.name))
+		case *enumDecl:
+			g.enum(d)
+		case *structDecl:
+			g.structType(d)
+		case *unionDecl:
+			g.unionType(d)
+		case *typedefDecl:
+			g.typedef(d)
+		case *programDecl:
+			g.programConsts(d)
+		}
+	}
+	for _, c := range g.f.tail {
+		g.comment(c.lines)
+		g.pf("\n")
+	}
+}
+
+// goValue returns a number, or a constant's Go name.
+func (g *generator) goValue(v value) string {
+	if name, ok := g.constNames[v.text]; ok {
+		return name
+	}
+	return v.text
+}
+
+// goType returns the Go type of f.
+func (g *generator) goType(f *field) string {
+	switch {
+	case f.typ.basic == text:
+		return "string"
+	case f.typ.basic == opaque && f.shape == variable:
+		return "[]byte"
+	case f.shape == optional:
+		return "*" + g.elemType(f.typ)
+	case f.shape == fixed:
+		return "[" + g.goValue(*f.bound) + "]" + g.elemType(f.typ)
+	case f.shape == variable:
+		return "[]" + g.elemType(f.typ)
+	}
+	return g.elemType(f.typ)
+}
+
+var goBasic = map[basic]string{
+	boolean: "bool", int32Type: "int32", uint32Type: "uint32", int64Type: "int64", uint64Type: "uint64",
+	float: "float32", double: "float64", quadruple: "[16]byte", text: "string", opaque: "byte",
+}
+
+func (g *generator) elemType(t typeRef) string {
+	if t.basic != named {
+		return goBasic[t.basic]
+	}
+	return g.typeNames[t.decl]
+}
+
+func (g *generator) enum(d *enumDecl) {
+	name := g.typeNames[d]
+	g.doc(name+" is the enum "+d.name+".", d.docs)
+	g.pf("type %s int32%s\n\n", name, renamed(name, camel(d.name), d.name))
+	g.pf("// The values of %s.\nconst (\n", name)
+	for _, t := range d.tags {
+		g.apart(t.docs)
+		g.comment(t.docs.lead)
+		c := g.constNames[t.name]
+		g.pf("%s %s = %d%s%s\n", c, name, t.num, tail(t.docs), renamed(c, t.name, t.name))
+	}
+	g.pf(")\n\n")
+
+	var known, cases []string
+	seen := map[int64]bool{}
+	for _, t := range d.tags {
+		if !seen[t.num] {
+			seen[t.num] = true
+			known = append(known, g.constNames[t.name])
+			cases = append(cases, fmt.Sprintf("case %s:\nreturn %q\n", g.constNames[t.name], t.name))
+		}
+	}
+	g.use("strconv")
+	g.pf("// String returns the name of v.\nfunc (v %s) String() string {\nswitch v {\n%s}\n", name, strings.Join(cases, ""))
+	g.pf("return \"%s(\" + strconv.Itoa(int(v)) + \")\"\n}\n\n", name)
+	g.use(xdrPath)
+	list := strings.Join(known, ", ")
+	g.pf("// AppendXDR appends v.\nfunc (v %s) AppendXDR(b []byte) ([]byte, error) {\nswitch v {\ncase %s:\n", name, list)
+	g.pf("return xdr.AppendInt32(b, int32(v)), nil\n}\nreturn b, xdr.EnumError(%q, int32(v))\n}\n\n", d.name)
+	g.pf("// DecodeXDR reads v.\nfunc (v *%s) DecodeXDR(d *xdr.Decoder) error {\n*v = %s(d.Int32())\n", name, name)
+	g.pf("switch *v {\ncase %s:\ndefault:\nif !d.Lax {\nd.Fail(xdr.EnumError(%q, int32(*v)))\n}\n}\nreturn d.Err()\n}\n\n", list, d.name)
+}
+
+func (g *generator) structType(d *structDecl) {
+	name := g.typeNames[d]
+	g.doc(name+" is the struct "+d.name+".", d.docs)
+	g.pf("type %s struct {%s\n", name, renamed(name, camel(d.name), d.name))
+	for _, f := range d.fields {
+		g.member(f)
+	}
+	g.pf("}\n\n")
+	g.structCodec(d)
+}
+
+// member writes one field of a Go struct.
+func (g *generator) member(f *field) {
+	g.apart(f.docs)
+	g.comment(f.docs.lead)
+	name := g.fieldNames[f]
+	g.pf("%s %s%s%s\n", name, g.goType(f), tail(f.docs), renamed(name, camel(f.name), f.name))
+}
+
+func (g *generator) unionType(d *unionDecl) {
+	name := g.typeNames[d]
+	g.doc(name+" is the union "+d.name+": "+g.fieldNames[d.disc]+" says which of the other fields counts.", d.docs)
+	g.pf("type %s struct {%s\n", name, renamed(name, camel(d.name), d.name))
+	g.pf("%s %s\n", g.fieldNames[d.disc], g.goType(d.disc))
+	for _, a := range d.arms {
+		var labels []string
+		for _, l := range a.labels {
+			labels = append(labels, l.text)
+		}
+		if a == d.deflt {
+			labels = append(labels, "default")
+		}
+		g.apart(a.docs)
+		g.comment(a.docs.lead)
+		where := strings.Join(labels, ", ")
+		if a.field == nil {
+			g.pf("// %s: void%s\n", where, strings.Replace(tail(a.docs), " // ", "; ", 1))
+			continue
+		}
+		f := *a.field
+		f.docs = docs{tail: append([]string{where + ":"}, a.docs.tail...)}
+		if len(a.docs.tail) == 0 {
+			f.docs.tail = []string{where}
+		}
+		g.fieldNames[&f] = g.fieldNames[a.field]
+		g.member(&f)
+	}
+	g.pf("}\n\n")
+	g.unionCodec(d)
+}
+
+func (g *generator) typedef(d *typedefDecl) {
+	name, f := g.typeNames[d], d.field
+	note := renamed(name, camel(d.name), d.name)
+	switch {
+	case f.shape == optional:
+		g.doc(name+" is the typedef "+d.name+": nil, or one "+g.elemType(f.typ)+".", d.docs)
+		g.pf("type %s = %s%s\n\n", name, g.goType(f), note)
+		g.aliasCodec(name, f)
+	case f.shape == one && f.typ.basic == named:
+		g.doc(name+" is the typedef "+d.name+".", d.docs)
+		g.pf("type %s = %s%s\n\n", name, g.goType(f), note)
+	default:
+		g.doc(name+" is the typedef "+d.name+g.boundNote(f)+".", d.docs)
+		g.pf("type %s %s%s\n\n", name, g.goType(f), note)
+		g.definedCodec(d, name, f)
+	}
+}
+
+// boundNote returns ", at most N bytes" or items, where there is a bound.
+func (g *generator) boundNote(f *field) string {
+	if f.shape != variable || f.bound == nil {
+		return ""
+	}
+	unit := "items"
+	if f.typ.basic == text || f.typ.basic == opaque {
+		unit = "bytes"
+	}
+	return ", at most " + g.goValue(*f.bound) + " " + unit
+}
+
+// programConsts writes the numbers of a program, its versions and procedures.
+func (g *generator) programConsts(d *programDecl) {
+	g.doc("Numbers of the program "+d.name+", its versions and procedures.", d.docs)
+	g.pf("const (\n%s = %s\n", g.constNames[d.name], g.goValue(d.num))
+	for _, v := range d.versions {
+		g.pf("%s = %s%s\n", g.constNames[v.name], g.goValue(v.num), tail(v.docs))
+	}
+	for _, v := range d.versions {
+		for _, p := range v.procs {
+			if !g.written[p.name] {
+				g.written[p.name] = true
+				g.pf("%s = %s\n", g.constNames[p.name], g.goValue(p.num))
+			}
+		}
+	}
+	g.pf(")\n\n")
+}
