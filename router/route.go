@@ -1,0 +1,245 @@
+package router
+
+import (
+	"fmt"
+	"math"
+
+	"starfish/catalog"
+	"starfish/query"
+)
+
+// chainBytes is the most that a range's vectors may have together to be run as a
+// chain over several machines: there the result crosses the network twice a hop,
+// in a fan-out each part once.
+const chainBytes = 64 << 10
+
+// Route makes the plan of a query. Vectors that are not known are left out. The
+// error is *NoSuchVectorError, *UnavailableError, *PendingError, *TooLargeError or
+// ErrNoCoordinator.
+func Route(snap *catalog.Snapshot, q query.Query, opts Options) (*Plan, error) {
+	r := &route{chooser: newChooser(snap, opts), bytes: make([]uint64, len(snap.Slaves()))}
+	plan := &Plan{Seed: opts.Seed, Ranges: make([]RangePlan, 0, len(q.Ranges))}
+	for _, text := range q.Ranges {
+		rp, err := r.rangePlan(spans(text))
+		if err != nil {
+			return nil, err
+		}
+		if r.bad {
+			return nil, r.failure(union(q))
+		}
+		plan.Ranges = append(plan.Ranges, rp)
+	}
+	if opts.Explain {
+		plan.Members = r.explain(union(q))
+	}
+	if q.Point {
+		if plan.Empty() {
+			return nil, &NoSuchVectorError{ID: q.ID()}
+		}
+		return plan, nil
+	}
+	plan.Coordinator = r.coordinator(opts, r.bytes)
+	if plan.Coordinator == "" && !plan.Empty() {
+		return nil, ErrNoCoordinator
+	}
+	return plan, nil
+}
+
+// route is the state of one Route.
+type route struct {
+	*chooser
+	bytes []uint64 // of the plan, a slave each
+	bad   bool     // a vector cannot be read
+	nodes int
+}
+
+// spans are the ids of a range, each once, ascending.
+func spans(r query.Range) []catalog.Span {
+	if r.All {
+		return []catalog.Span{{First: 0, Last: math.MaxUint64}}
+	}
+	out := make([]catalog.Span, len(r.Spans))
+	for i, s := range r.Spans {
+		out[i] = catalog.Span{First: s.Lo, Last: s.Hi}
+	}
+	if len(out) == 1 {
+		return out
+	}
+	return catalog.MergeSpans(out)
+}
+
+// union are the ids of all ranges, each once, ascending.
+func union(q query.Query) []catalog.Span {
+	var all []catalog.Span
+	for _, r := range q.Ranges {
+		all = append(all, spans(r)...)
+	}
+	return catalog.MergeSpans(all)
+}
+
+// vector is a vector that a query may read. Of in and set one says who holds it.
+type vector struct {
+	id      uint64
+	size    uint64
+	set     catalog.SetID
+	in      *catalog.Intent // an open write to it
+	pending bool            // wait: nobody is known to have the write
+	decision
+}
+
+// walk calls f for the vectors in the spans, ascending, until it returns false.
+// What a write has deleted, or has not created yet, is left out.
+func (r *route) walk(spans []catalog.Span, f func(*vector) bool) {
+	var open []*catalog.Intent
+	var v vector
+	goOn := true
+	visit := func(in *catalog.Intent) bool {
+		if shown := r.write(in, &v); shown {
+			goOn = f(&v)
+		}
+		return goOn
+	}
+	for _, s := range spans {
+		open = open[:0]
+		r.snap.AscendIntents(s.First, s.Last, func(in *catalog.Intent) bool {
+			open = append(open, in)
+			return true
+		})
+		r.snap.AscendSets(s.First, s.Last, func(id uint64, set catalog.SetID, size uint64) bool {
+			for len(open) > 0 && open[0].ID <= id {
+				in := open[0]
+				open = open[1:]
+				if !visit(in) || in.ID == id {
+					return goOn
+				}
+			}
+			v = vector{id: id, size: size, set: set, decision: r.member(id, set)}
+			goOn = f(&v)
+			return goOn
+		})
+		for ; goOn && len(open) > 0; open = open[1:] {
+			visit(open[0])
+		}
+		if !goOn {
+			return
+		}
+	}
+}
+
+// write makes v the vector of an open write; false: queries do not see it.
+func (r *route) write(in *catalog.Intent, v *vector) bool {
+	*v = vector{id: in.ID, size: in.Bytes, in: in}
+	if len(in.Confirmed) == 0 {
+		v.place, v.pending = -1, true
+		return in.Seen
+	}
+	if in.Op == catalog.Delete {
+		return false
+	}
+	v.decision = r.confirmed(in)
+	return true
+}
+
+// rangePlan makes the plan of one range; r.bad says that it cannot be run.
+func (r *route) rangePlan(spans []catalog.Span) (RangePlan, error) {
+	var rp RangePlan
+	legs := make([][]uint64, len(r.slaves))
+	r.walk(spans, func(v *vector) bool {
+		if v.place < 0 {
+			r.bad = true
+			return false
+		}
+		r.nodes++
+		legs[v.place] = append(legs[v.place], v.id)
+		r.bytes[v.place] += v.size
+		rp.Bytes += v.size
+		rp.Vectors++
+		return r.nodes <= MaxNodes
+	})
+	if r.nodes > MaxNodes {
+		return rp, &TooLargeError{}
+	}
+	for p, ids := range legs {
+		if len(ids) > 0 {
+			rp.Legs = append(rp.Legs, Leg{Machine: r.slaves[p].Addr, IDs: ids})
+		}
+	}
+	switch n := len(rp.Legs); {
+	case n == 0:
+		rp.Why = "no known vector"
+	case n == 1:
+		rp.Why = "one machine"
+	case rp.Bytes > chainBytes:
+		rp.Strategy = FanOut
+		rp.Why = fmt.Sprintf("%s on %d machines, above %s", size(rp.Bytes), n, size(chainBytes))
+	default:
+		rp.Why = fmt.Sprintf("%s on %d machines, not above %s", size(rp.Bytes), n, size(chainBytes))
+	}
+	return rp, nil
+}
+
+// size is a number of bytes for people.
+func size(n uint64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.4g KiB", float64(n)/(1<<10))
+	case n < 1<<30:
+		return fmt.Sprintf("%.4g MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.4g GiB", float64(n)/(1<<30))
+}
+
+// explain lists where each vector is taken from.
+func (r *route) explain(spans []catalog.Span) []Choice {
+	var out []Choice
+	r.walk(spans, func(v *vector) bool {
+		out = append(out, Choice{ID: v.id, From: r.slaves[v.place].Addr, Reason: v.reason})
+		return true
+	})
+	return out
+}
+
+// failure says which vectors cannot be read. Those without a live holder come
+// first: waiting for a write does not help them.
+func (r *route) failure(spans []catalog.Span) error {
+	var out UnavailableError
+	var wait PendingError
+	holders := make([]bool, len(r.slaves))
+	r.walk(spans, func(v *vector) bool {
+		if v.place >= 0 {
+			return true
+		}
+		if v.pending {
+			wait.IDs, wait.Total = add(wait.IDs, v.id), wait.Total+1
+			return true
+		}
+		out.IDs, out.Total = add(out.IDs, v.id), out.Total+1
+		places := r.holders(v.set)
+		if v.in != nil {
+			places = r.places(v.in.Holders)
+		}
+		for _, p := range places {
+			holders[p] = true
+		}
+		return true
+	})
+	if out.Total == 0 {
+		return &wait
+	}
+	for p, is := range holders {
+		if is {
+			out.Machines = append(out.Machines, r.slaves[p].Addr)
+		}
+	}
+	return &out
+}
+
+// add appends the id to a list that an error shows.
+func add(ids []uint64, id uint64) []uint64 {
+	if len(ids) == maxListed {
+		return ids
+	}
+	return append(ids, id)
+}
