@@ -17,7 +17,7 @@ type chooser struct {
 	gaps      bool     // a live slave misses ids
 	claim     []uint64 // lower is chosen first: the priority or the number of members
 	rank      []uint64 // lower is chosen first among equal claims
-	ruled     Reason   // what a claim is: Priority or FewestMembers
+	ruled     Reason   // what a claim is: ReasonPriority or ReasonFewestMembers
 	sets      map[catalog.SetID]decision
 	lastSet   catalog.SetID // of last; 0: none
 	last      decision
@@ -33,11 +33,11 @@ type decision struct {
 func newChooser(snap *catalog.Snapshot, opts Options) *chooser {
 	slaves := snap.Slaves()
 	c := &chooser{
-		snap: snap, slaves: slaves, ruled: FewestMembers,
+		snap: snap, slaves: slaves, ruled: ReasonFewestMembers,
 		live: make([]bool, len(slaves)), claim: make([]uint64, len(slaves)), rank: make([]uint64, len(slaves)),
 	}
 	if slices.ContainsFunc(slaves, func(s catalog.Slave) bool { return s.Priority != nil }) {
-		c.ruled = Priority
+		c.ruled = ReasonPriority
 	}
 	for i := range slaves {
 		s := &slaves[i]
@@ -45,7 +45,7 @@ func newChooser(snap *catalog.Snapshot, opts Options) *chooser {
 		c.gaps = c.gaps || c.live[i] && s.Missing > 0
 		c.rank[i] = draw(opts.Seed, s.Addr)
 		switch {
-		case c.ruled == FewestMembers:
+		case c.ruled == ReasonFewestMembers:
 			c.claim[i] = s.Members
 		case s.Priority == nil:
 			c.claim[i] = math.MaxInt32 - math.MinInt32
@@ -85,7 +85,7 @@ func (c *chooser) first(places []int) (best int, tied bool) {
 }
 
 // decide picks one of the places for which ok is true. The reason is that of the
-// first choice among all of them, or Failover where that one is out.
+// first choice among all of them, or ReasonFailover where that one is out.
 func (c *chooser) decide(places []int, ok func(place int) bool) decision {
 	ideal, tied := c.first(places)
 	c.buf2 = c.buf2[:0]
@@ -99,11 +99,11 @@ func (c *chooser) decide(places []int, ok func(place int) bool) decision {
 	case pick < 0:
 		return decision{place: -1}
 	case pick != ideal:
-		return decision{pick, Failover}
+		return decision{pick, ReasonFailover}
 	case len(places) == 1:
-		return decision{pick, OnlyHolder}
+		return decision{pick, ReasonOnlyHolder}
 	case tied:
-		return decision{pick, Random}
+		return decision{pick, ReasonRandom}
 	}
 	return decision{pick, c.ruled}
 }

@@ -25,12 +25,12 @@ const MaxNodes = 2_000_000
 type Reason uint8
 
 const (
-	OnlyHolder Reason = iota
-	Priority
-	FewestMembers
-	Random
-	Failover // the machine that would be first is out
-	Masked   // the machine that would be first is masked
+	ReasonOnlyHolder Reason = iota
+	ReasonPriority
+	ReasonFewestMembers
+	ReasonRandom
+	ReasonFailover // the machine that would be first is out
+	ReasonMasked   // the machine that would be first is masked
 )
 
 var reasons = [...]string{"only holder", "priority", "fewest members", "random", "failover", "masked"}
@@ -64,9 +64,9 @@ func (s Strategy) String() string {
 type Policy uint8
 
 const (
-	RandomCoordinator Policy = iota
-	RoundRobin               // Options.Turn decides
-	Bandwidth                // the slave that holds most of the plan's bytes
+	Random     Policy = iota
+	RoundRobin        // Options.Turn decides
+	Bandwidth         // the slave that holds most of the plan's bytes
 )
 
 // Options are what a plan depends on beside snapshot and query.
@@ -152,13 +152,14 @@ func (e *UnavailableError) Error() string {
 // PendingError says that vectors cannot be read until an unfinished write to them
 // is confirmed by a holder.
 type PendingError struct {
-	IDs   []uint64 // the first 1000, ascending
-	Total uint64
+	IDs      []uint64 // the first 1000, ascending
+	Total    uint64
+	Machines []string // who shall have the writes, in the global machine order
 }
 
 // Error names the first ids.
 func (e *PendingError) Error() string {
-	return fmt.Sprintf("unavailable: an unfinished write to %s", listed(e.IDs, e.Total))
+	return fmt.Sprintf("unavailable: an unfinished write to %s, for %s", listed(e.IDs, e.Total), strings.Join(e.Machines, ", "))
 }
 
 // TooLargeError says that the plan would have more than MaxNodes nodes.

@@ -2,7 +2,9 @@ package router
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"starfish/catalog"
 	"starfish/query"
@@ -204,42 +206,52 @@ func (r *route) explain(spans []catalog.Span) []Choice {
 // failure says which vectors cannot be read. Those without a live holder come
 // first: waiting for a write does not help them.
 func (r *route) failure(spans []catalog.Span) error {
-	var out UnavailableError
-	var wait PendingError
-	holders := make([]bool, len(r.slaves))
+	var out, wait unread
 	r.walk(spans, func(v *vector) bool {
-		if v.place >= 0 {
-			return true
-		}
-		if v.pending {
-			wait.IDs, wait.Total = add(wait.IDs, v.id), wait.Total+1
-			return true
-		}
-		out.IDs, out.Total = add(out.IDs, v.id), out.Total+1
-		places := r.holders(v.set)
-		if v.in != nil {
-			places = r.places(v.in.Holders)
-		}
-		for _, p := range places {
-			holders[p] = true
+		switch {
+		case v.place >= 0:
+		case v.in == nil:
+			out.add(v.id, r.holders(v.set))
+		case v.pending:
+			wait.add(v.id, r.places(v.in.Holders))
+		default:
+			out.add(v.id, r.places(v.in.Holders))
 		}
 		return true
 	})
-	if out.Total == 0 {
-		return &wait
+	if out.total > 0 {
+		return &UnavailableError{IDs: out.ids, Total: out.total, Machines: r.addrs(out.holders)}
 	}
-	for p, is := range holders {
-		if is {
-			out.Machines = append(out.Machines, r.slaves[p].Addr)
-		}
-	}
-	return &out
+	return &PendingError{IDs: wait.ids, Total: wait.total, Machines: r.addrs(wait.holders)}
 }
 
-// add appends the id to a list that an error shows.
-func add(ids []uint64, id uint64) []uint64 {
-	if len(ids) == maxListed {
-		return ids
+// unread are vectors that cannot be read.
+type unread struct {
+	ids     []uint64 // the first of them
+	total   uint64
+	holders map[int]bool
+}
+
+func (u *unread) add(id uint64, places []int) {
+	u.total++
+	if len(u.ids) < maxListed {
+		u.ids = append(u.ids, id)
 	}
-	return append(ids, id)
+	if u.holders == nil {
+		u.holders = map[int]bool{}
+	}
+	for _, p := range places {
+		if !u.holders[p] {
+			u.holders[p] = true
+		}
+	}
+}
+
+// addrs returns the addresses of a set of places, in order.
+func (r *route) addrs(places map[int]bool) []string {
+	var out []string
+	for _, p := range slices.Sorted(maps.Keys(places)) {
+		out = append(out, r.slaves[p].Addr)
+	}
+	return out
 }
