@@ -1,0 +1,148 @@
+package rpc
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+)
+
+// streamTransport sends calls over a stream, by a goroutine of its own: a
+// context may end a call while its record is half written, which the record
+// must not notice.
+type streamTransport struct {
+	c     *Client
+	queue []*pendingCall // under c.mu
+	wake  chan struct{}
+}
+
+func newStreamTransport(c *Client) *streamTransport {
+	t := &streamTransport{c: c, wake: make(chan struct{}, 1)}
+	c.wg.Go(t.write)
+	return t
+}
+
+func (t *streamTransport) roundTrip(ctx context.Context, p *pendingCall) (*buffer, error) {
+	t.c.mu.Lock()
+	t.queue = append(t.queue, p)
+	t.c.mu.Unlock()
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+	var timeout <-chan time.Time
+	if _, ok := ctx.Deadline(); !ok {
+		timer := time.NewTimer(t.c.cfg.Timeout)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	var why error
+	select {
+	case r := <-p.reply:
+		if r.err == nil { // else it may still be in the queue
+			pendingCalls.Put(p)
+		}
+		return r.rec, r.err
+	case <-ctx.Done():
+		why = ctx.Err()
+	case <-timeout:
+		why = context.DeadlineExceeded
+	}
+	sent, known := t.c.abandon(p)
+	if !known {
+		r := <-p.reply
+		return r.rec, r.err
+	}
+	return nil, gaveUp(why, sent)
+}
+
+// write writes the calls that wait, short ones together.
+func (t *streamTransport) write() {
+	var batch []*buffer
+	var scratch []byte
+	for {
+		select {
+		case <-t.wake:
+		case <-t.c.done:
+			return
+		}
+		batch = t.next(batch[:0])
+		for len(batch) > 0 {
+			n := together(batch)
+			b := batch[0].b
+			if n > 1 {
+				scratch = scratch[:0]
+				for _, req := range batch[:n] {
+					scratch = append(scratch, req.b...)
+				}
+				b = scratch
+			}
+			written, err := t.c.conn.Write(b)
+			if err != nil {
+				t.unsent(batch, written)
+				t.c.fail(err)
+				return
+			}
+			for _, req := range batch[:n] {
+				req.free()
+			}
+			batch = batch[n:]
+		}
+	}
+}
+
+// together returns how many of the batch are short enough for one write, at
+// least 1.
+func together(batch []*buffer) int {
+	size := 0
+	for n, req := range batch {
+		if size += len(req.b); size > maxCoalesce {
+			return max(n, 1)
+		}
+	}
+	return len(batch)
+}
+
+// next takes the queue, without the calls that were abandoned in it.
+func (t *streamTransport) next(batch []*buffer) []*buffer {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	for i, p := range t.queue {
+		if t.c.pending[p.xid] == p {
+			p.sent = true
+			batch = append(batch, p.req)
+			p.req = nil
+		}
+		t.queue[i] = nil
+	}
+	t.queue = t.queue[:0]
+	return batch
+}
+
+// unsent notes that of the batch only so many bytes were written: who has not
+// got a whole record cannot run it.
+func (t *streamTransport) unsent(batch []*buffer, written int) {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	for _, req := range batch {
+		if written -= len(req.b); written >= 0 {
+			continue
+		}
+		if p := t.c.pending[binary.BigEndian.Uint32(req.b[markLen:])]; p != nil {
+			p.sent = false
+		}
+	}
+}
+
+// receive hands the replies out.
+func (t *streamTransport) receive() error {
+	records := newRecordReader(t.c.conn, t.c.cfg.MaxRecord)
+	for {
+		rec := getBuffer()
+		var err error
+		if rec.b, err = records.next(rec.b); err != nil {
+			rec.free()
+			return err
+		}
+		t.c.deliver(rec)
+	}
+}

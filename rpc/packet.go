@@ -1,0 +1,226 @@
+package rpc
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
+
+	"starfish/xdr"
+)
+
+// packetConn is one UDP socket of a server. A crew serves it: what is said of
+// streamConn holds here too, except that each datagram is a call of its own.
+type packetConn struct {
+	s    *Server
+	uc   *net.UDPConn
+	crew crew
+	info packetInfo
+	gone chan struct{} // closed when the crew has left
+
+	mu       sync.Mutex
+	draining bool
+	err      error // why reading ended
+
+	buf []byte // these belong to who has the crew's turn
+	oob []byte
+}
+
+// datagram says where a call came from and went to.
+type datagram struct {
+	from netip.AddrPort
+	oob  []byte   // control message that makes the reply leave from the address asked; nil: the socket has but one
+	to   net.Addr // the address asked
+}
+
+// ServePacket answers the calls that come to c, and closes c. It returns nil
+// when the server was shut down or closed, else what is wrong with c. Replies
+// leave from the address that the call was sent to, also where c listens on all
+// addresses.
+func (s *Server) ServePacket(c *net.UDPConn) error {
+	p := &packetConn{s: s, uc: c, gone: make(chan struct{}), buf: make([]byte, maxDatagram), oob: make([]byte, 128)}
+	defer p.close()
+	if err := p.info.enable(c); err != nil {
+		return fmt.Errorf("rpc: serve packets of %v: %w", c.LocalAddr(), err)
+	}
+	p.crew = crew{max: s.cfg.MaxCallsPerConn, maxHeld: s.cfg.MaxRecord, work: p.work, left: func() { close(p.gone) }}
+	if err := s.enter(p); err != nil {
+		return err
+	}
+	defer s.leave(p)
+	s.log.Info("rpc: serving", "network", "udp", "addr", c.LocalAddr())
+	p.crew.start()
+	<-p.gone
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+func (p *packetConn) drain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.draining = true
+	_ = p.uc.SetReadDeadline(time.Unix(1, 0)) // fails on a closed socket, which reads no more anyway
+}
+
+func (p *packetConn) close() { _ = p.uc.Close() } // closed twice, it says so
+
+func (p *packetConn) work() {
+	var d xdr.Decoder
+	for p.crew.take() {
+		for p.serveNext(&d) {
+		}
+	}
+}
+
+// serveNext serves one datagram; false when the turn to read is lost.
+func (p *packetConn) serveNext(d *xdr.Decoder) bool {
+	req := getBuffer()
+	defer func() { // after d, which may have let results live on in the datagram
+		if !d.Alias {
+			req.free()
+		}
+		*d = xdr.Decoder{}
+	}()
+	n, oobn, from, err := p.read()
+	if err != nil {
+		p.readEnded(err)
+		return false
+	}
+	req.b = append(req.b, p.buf[:n]...)
+	d.Reset(req.b)
+	ctx := &callContext{Context: p.s.ctx}
+	h, refusal := p.s.admit(&ctx.call, d)
+	if errors.Is(refusal, errNotCall) {
+		return true // it is no business of the other callers
+	}
+	dg := p.info.parse(p.oob[:oobn], p.uc.LocalAddr())
+	dg.from = from
+	ctx.call.Network, ctx.call.PeerUID = "udp", -1
+	ctx.call.Remote, ctx.call.Local = net.UDPAddrFromAddrPort(from), dg.to
+
+	quick := refusal != nil || ctx.call.Proc == 0
+	var mine bool
+	if quick {
+		mine = p.crew.begin(n)
+	} else {
+		if !p.s.acquire() {
+			p.readEnded(net.ErrClosed)
+			return false
+		}
+		p.crew.pass(n)
+		defer p.s.release()
+	}
+	reply := getBuffer()
+	reply.b = p.s.answer(ctx, h, refusal, d, reply.b)
+	p.write(reply.b[markLen:], &ctx.call, dg)
+	reply.free()
+	p.crew.done(1, n)
+	return mine
+}
+
+// read reads a datagram into p.buf and p.oob. The errors of single datagrams
+// are not the socket's.
+func (p *packetConn) read() (n, oobn int, from netip.AddrPort, err error) {
+	var backoff time.Duration
+	for {
+		n, oobn, _, from, err = p.uc.ReadMsgUDPAddrPort(p.buf, p.oob)
+		if err == nil || errors.Is(err, net.ErrClosed) {
+			return n, oobn, from, err
+		}
+		p.mu.Lock()
+		draining := p.draining
+		p.mu.Unlock()
+		if draining {
+			return 0, 0, from, errDraining
+		}
+		p.s.log.Debug("rpc: datagram not read", "err", err)
+		backoff = min(max(2*backoff, minAcceptBackoff), maxAcceptBackoff)
+		select {
+		case <-time.After(backoff):
+		case <-p.s.ctx.Done():
+		}
+	}
+}
+
+func (p *packetConn) readEnded(err error) {
+	p.mu.Lock()
+	if !p.draining && p.s.ctx.Err() == nil {
+		p.err = fmt.Errorf("rpc: read packet: %w", err)
+	}
+	p.mu.Unlock()
+	p.crew.over()
+}
+
+// write sends a reply, or ErrSystem where it fits into no datagram.
+func (p *packetConn) write(b []byte, c *Call, dg datagram) {
+	_, _, err := p.uc.WriteMsgUDPAddrPort(b, dg.oob, dg.from)
+	if errors.Is(err, syscall.EINVAL) && dg.oob != nil { // a broadcast address is nowhere to send from
+		dg.oob = nil
+		_, _, err = p.uc.WriteMsgUDPAddrPort(b, nil, dg.from)
+	}
+	if errors.Is(err, syscall.EMSGSIZE) {
+		p.s.log.Warn("rpc: reply too long for a datagram, use tcp", "bytes", len(b), "prog", c.Prog, "vers", c.Vers, "proc", c.Proc, "remote", c.Remote)
+		b = appendRefusal(nil, c.XID, &ReplyError{AcceptStat: SYSTEM_ERR})
+		_, _, err = p.uc.WriteMsgUDPAddrPort(b, dg.oob, dg.from)
+	}
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		p.s.log.Debug("rpc: reply not sent", "err", err, "remote", c.Remote)
+	}
+}
+
+// packetInfo asks a socket that listens on all addresses which of them each
+// datagram was sent to.
+type packetInfo struct{ v4, v6 bool }
+
+func (i *packetInfo) enable(c *net.UDPConn) error {
+	la, ok := c.LocalAddr().(*net.UDPAddr)
+	if !ok || !la.IP.IsUnspecified() {
+		return nil
+	}
+	if la.IP.To4() != nil {
+		i.v4 = true
+		return ipv4.NewPacketConn(c).SetControlMessage(ipv4.FlagDst|ipv4.FlagInterface, true)
+	}
+	i.v6 = true
+	return ipv6.NewPacketConn(c).SetControlMessage(ipv6.FlagDst|ipv6.FlagInterface, true)
+}
+
+// parse reads the control message of a datagram.
+func (i *packetInfo) parse(oob []byte, local net.Addr) datagram {
+	dg := datagram{to: local}
+	la, ok := local.(*net.UDPAddr)
+	if !ok {
+		return dg
+	}
+	switch {
+	case i.v4:
+		var in ipv4.ControlMessage
+		if in.Parse(oob) == nil && in.Dst != nil && !in.Dst.IsMulticast() {
+			out := ipv4.ControlMessage{Src: in.Dst}
+			dg.oob = out.Marshal()
+			dg.to = &net.UDPAddr{IP: in.Dst, Port: la.Port}
+		}
+	case i.v6:
+		var in ipv6.ControlMessage
+		if in.Parse(oob) == nil && in.Dst != nil && !in.Dst.IsMulticast() {
+			out := ipv6.ControlMessage{Src: in.Dst}
+			to := &net.UDPAddr{IP: in.Dst, Port: la.Port}
+			if in.Dst.IsLinkLocalUnicast() && in.Dst.To4() == nil {
+				out.IfIndex = in.IfIndex
+				if ifi, err := net.InterfaceByIndex(in.IfIndex); err == nil {
+					to.Zone = ifi.Name
+				}
+			}
+			dg.oob = out.Marshal()
+			dg.to = to
+		}
+	}
+	return dg
+}

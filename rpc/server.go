@@ -1,0 +1,259 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"starfish/xdr"
+)
+
+// ServerConfig has the bounds of a Server. A zero field is its default, which
+// stands in limits.go.
+type ServerConfig struct {
+	MaxRecord       int           // bytes of one record or reply
+	MaxConns        int           // stream connections; beyond them the one that is idle for longest is closed
+	MaxCalls        int           // calls that run at once; beyond them no more are read
+	MaxCallsPerConn int           // of one connection, or one UDP socket
+	IdleTimeout     time.Duration // a connection without calls for so long is closed
+	StallTimeout    time.Duration // a connection that stops inside a record, or takes no more of a reply, is closed
+
+	Logger *slog.Logger // nil: slog.Default()
+}
+
+func (c *ServerConfig) setDefaults() {
+	orDefault(&c.MaxRecord, DefaultMaxRecord)
+	orDefault(&c.MaxConns, DefaultMaxConns)
+	orDefault(&c.MaxCalls, DefaultMaxCalls)
+	orDefault(&c.MaxCallsPerConn, DefaultMaxCallsPerConn)
+	orDefault(&c.IdleTimeout, DefaultIdleTimeout)
+	orDefault(&c.StallTimeout, DefaultStallTimeout)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+}
+
+// orDefault sets a field that is not positive to its default.
+func orDefault[T int | time.Duration](field *T, def T) {
+	if *field <= 0 {
+		*field = def
+	}
+}
+
+// Server answers calls over any number of listeners and UDP sockets. All its
+// methods may be called concurrently.
+type Server struct {
+	cfg      ServerConfig
+	log      *slog.Logger
+	programs atomic.Pointer[map[uint32]program] // replaced as a whole
+	calls    chan struct{}                      // a slot for each call that runs
+	ctx      context.Context                    // of all calls
+	cancel   context.CancelFunc
+
+	mu      sync.Mutex
+	closing bool
+	doors   map[door]bool // what Serve and ServePacket read from
+	conns   map[*streamConn]bool
+	room    chan struct{}  // closed when a connection ends, where accept waits for that
+	wg      sync.WaitGroup // doors and conns
+}
+
+// program is the versions of one program; it is not changed once published.
+type program struct {
+	low, high uint32
+	versions  map[uint32]Handler
+}
+
+// door is a socket that work comes in by.
+type door interface {
+	drain() // take no more
+	close() // now
+}
+
+// NewServer returns a server without programs.
+func NewServer(cfg ServerConfig) *Server {
+	cfg.setDefaults()
+	s := &Server{
+		cfg: cfg, log: cfg.Logger,
+		calls: make(chan struct{}, cfg.MaxCalls),
+		doors: make(map[door]bool),
+		conns: make(map[*streamConn]bool),
+	}
+	s.programs.Store(&map[uint32]program{})
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Register has h answer the calls to a version of a program, in the place of
+// what did so before. Calls to other versions are answered PROG_MISMATCH with
+// the lowest and the highest that are registered.
+func (s *Server) Register(prog, vers uint32, h Handler) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := maps.Clone(*s.programs.Load())
+	p := program{low: vers, high: vers, versions: map[uint32]Handler{vers: h}}
+	if old, ok := all[prog]; ok {
+		p = program{min(vers, old.low), max(vers, old.high), maps.Clone(old.versions)}
+		p.versions[vers] = h
+	}
+	all[prog] = p
+	s.programs.Store(&all)
+}
+
+// handler returns what answers c, or a *ReplyError.
+func (s *Server) handler(c *Call) (Handler, error) {
+	p, ok := (*s.programs.Load())[c.Prog]
+	if !ok {
+		return nil, ErrProgUnavail
+	}
+	h, ok := p.versions[c.Vers]
+	if !ok {
+		return nil, &ReplyError{AcceptStat: PROG_MISMATCH, Low: p.low, High: p.high}
+	}
+	return h, nil
+}
+
+// admit reads the header of a call and finds its handler. The error is
+// errNotCall, or a *ReplyError to answer with.
+func (s *Server) admit(c *Call, d *xdr.Decoder) (Handler, error) {
+	if err := readCall(d, c); err != nil {
+		return nil, err
+	}
+	if stat := authenticate(c); stat != AUTH_OK {
+		return nil, AuthError(stat)
+	}
+	return s.handler(c)
+}
+
+// answer runs one call, or refuses it, and appends the reply to reply[:markLen].
+func (s *Server) answer(ctx *callContext, h Handler, refusal error, d *xdr.Decoder, reply []byte) []byte {
+	c := &ctx.call
+	head := reply[:replyReserve]
+	if refusal == nil {
+		reply, refusal = s.invoke(ctx, h, d, head)
+		switch {
+		case refusal != nil && c.Proc == 0 && errors.Is(refusal, ErrProcUnavail), refusal == nil && reply == nil:
+			reply, refusal = head, nil
+		case refusal != nil:
+		case len(reply) < replyReserve:
+			refusal = fmt.Errorf("rpc: the handler returned %d bytes that are not appended to reply", len(reply))
+		case len(reply)-markLen > s.cfg.MaxRecord:
+			refusal = fmt.Errorf("%w: reply of %d bytes, at most %d", ErrTooLong, len(reply)-markLen, s.cfg.MaxRecord)
+		}
+		if refusal == nil {
+			putAccepted(reply[markLen:], c.XID)
+			return reply
+		}
+	}
+	re := refusalFor(refusal)
+	if re.Stat == MSG_ACCEPTED && re.AcceptStat == SYSTEM_ERR {
+		s.log.Warn("rpc: call failed", "err", refusal, "prog", c.Prog, "vers", c.Vers, "proc", c.Proc, "remote", c.Remote)
+	} else {
+		s.log.Debug("rpc: call refused", "err", refusal, "prog", c.Prog, "vers", c.Vers, "proc", c.Proc, "remote", c.Remote)
+	}
+	return appendRefusal(head[:markLen], c.XID, re)
+}
+
+// invoke calls the handler and makes a panic an error.
+func (s *Server) invoke(ctx *callContext, h Handler, d *xdr.Decoder, head []byte) (reply []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			reply, err = nil, fmt.Errorf("rpc: handler panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return h.ServeRPC(ctx, &ctx.call, d, head)
+}
+
+// acquire takes a slot for a call; false when the server closes first.
+func (s *Server) acquire() bool {
+	select {
+	case s.calls <- struct{}{}:
+		return true
+	case <-s.ctx.Done():
+		return false
+	}
+}
+
+func (s *Server) release() { <-s.calls }
+
+// enter notes a socket, so that Shutdown and Close reach it, until leave.
+func (s *Server) enter(d door) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return fmt.Errorf("rpc: serve: %w", ErrClosed)
+	}
+	s.doors[d] = true
+	s.wg.Add(1)
+	return nil
+}
+
+func (s *Server) leave(d door) {
+	s.mu.Lock()
+	delete(s.doors, d)
+	s.mu.Unlock()
+	s.wg.Done()
+}
+
+// Shutdown takes no more calls, waits until those that run are answered, and
+// closes everything. When ctx ends first it closes at once, without waiting for
+// the handlers, and returns ctx's error.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.drain()
+	done := make(chan struct{})
+	go func() { s.wg.Wait(); close(done) }()
+	select {
+	case <-done:
+		s.cancel()
+		return nil
+	case <-ctx.Done():
+		s.closeAll()
+		return fmt.Errorf("rpc: shutdown: %w", ctx.Err())
+	}
+}
+
+// Close closes everything now, ends the contexts of all calls, and returns when
+// their handlers have.
+func (s *Server) Close() error {
+	s.drain()
+	s.closeAll()
+	s.wg.Wait()
+	return nil
+}
+
+func (s *Server) drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closing = true
+	for d := range s.doors {
+		d.drain()
+	}
+	for c := range s.conns {
+		c.drain()
+	}
+}
+
+func (s *Server) closeAll() {
+	s.cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for d := range s.doors {
+		d.close()
+	}
+	for c := range s.conns {
+		c.close()
+	}
+}
+
+// isTimeout reports whether a deadline ended a read or write.
+func isTimeout(err error) bool {
+	var ne net.Error
+	return errors.As(err, &ne) && ne.Timeout()
+}

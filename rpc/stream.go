@@ -1,0 +1,283 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"starfish/xdr"
+)
+
+// errDraining ends the reading of a connection when the server shuts down.
+var errDraining = errors.New("rpc: server shuts down")
+
+// streamConn is one connection of a server: records come in, are served by a
+// crew, and the replies go out as they are ready.
+type streamConn struct {
+	s      *Server
+	nc     net.Conn
+	ctx    context.Context // of its calls
+	cancel context.CancelFunc
+	call   Call // what all its calls have in common
+	crew   crew
+	rec    *recordReader // belongs to who has the crew's turn
+
+	lastUsed atomic.Int64 // Unix nanoseconds: of the last reply, or the start
+
+	dmu      sync.Mutex
+	draining bool
+	idleTill time.Time // the read deadline, where it is the idle one
+
+	out replyQueue
+}
+
+// replyQueue is the replies that are not written yet. Who finds nobody writing
+// writes them, all of them at once.
+type replyQueue struct {
+	mu      sync.Mutex
+	pending []*buffer
+	spare   []*buffer // the last batch's array
+	writing bool
+	scratch []byte
+	till    time.Time // the write deadline
+}
+
+func newStreamConn(s *Server, nc net.Conn) *streamConn {
+	c := &streamConn{s: s, nc: nc}
+	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	c.call = Call{Network: nc.LocalAddr().Network(), Remote: nc.RemoteAddr(), Local: nc.LocalAddr(), PeerUID: peerUID(nc)}
+	c.rec = newRecordReader(c, s.cfg.MaxRecord)
+	c.crew = crew{max: s.cfg.MaxCallsPerConn, maxHeld: s.cfg.MaxRecord, work: c.work, left: c.finish}
+	c.lastUsed.Store(time.Now().UnixNano())
+	return c
+}
+
+// work is one goroutine of the crew.
+func (c *streamConn) work() {
+	var d xdr.Decoder
+	for c.crew.take() {
+		for c.serveNext(&d) {
+		}
+	}
+}
+
+// serveNext serves one call; false when the turn to read is lost.
+func (c *streamConn) serveNext(d *xdr.Decoder) bool {
+	req := getBuffer()
+	var err error
+	if req.b, err = c.rec.next(req.b); err != nil {
+		req.free()
+		c.readEnded(err)
+		return false
+	}
+	ctx := &callContext{Context: c.ctx, call: c.call}
+	size := len(req.b)
+	d.Reset(req.b)
+	h, refusal := c.s.admit(&ctx.call, d)
+	if errors.Is(refusal, errNotCall) {
+		req.free()
+		c.readEnded(refusal)
+		return false
+	}
+	quick := refusal != nil || ctx.call.Proc == 0
+	var mine bool
+	if quick {
+		mine = c.crew.begin(size)
+	} else {
+		c.flush() // what quick calls left
+		if !c.s.acquire() {
+			req.free()
+			c.readEnded(context.Canceled)
+			return false
+		}
+		c.crew.pass(size)
+	}
+	reply := getBuffer()
+	reply.b = c.s.answer(ctx, h, refusal, d, reply.b)
+	if !quick {
+		c.s.release()
+	}
+	if !d.Alias { // else what was decoded lives on in the record
+		req.free()
+	}
+	*d = xdr.Decoder{}
+	c.crew.hold(len(reply.b) - size)
+	putMark(reply.b)
+	c.out.push(reply)
+	if mine && c.rec.ready() {
+		return true // the next reply goes with this one
+	}
+	if !quick && c.crew.busy() > 1 {
+		runtime.Gosched() // others may have their replies ready in a moment: one write for all
+	}
+	c.flush()
+	return mine
+}
+
+// readEnded ends the reading. After a clean end, which may be that of one
+// direction only, the calls that run are answered; else they are cancelled.
+func (c *streamConn) readEnded(err error) {
+	c.flush() // what quick calls left
+	if err != io.EOF && !errors.Is(err, errDraining) {
+		c.s.log.Debug("rpc: connection dropped", "err", err, "remote", c.nc.RemoteAddr())
+		c.close()
+	}
+	c.crew.over()
+}
+
+// finish is called when the last goroutine of the crew has left.
+func (c *streamConn) finish() {
+	c.close()
+	c.s.forget(c)
+}
+
+// close ends the connection, and the contexts of its calls, now.
+func (c *streamConn) close() {
+	c.cancel()
+	_ = c.nc.Close() // closed twice, it says so
+}
+
+// drain ends the reading; calls that run are answered.
+func (c *streamConn) drain() {
+	c.dmu.Lock()
+	defer c.dmu.Unlock()
+	c.draining = true
+	_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // fails on a closed connection, which reads no more anyway
+}
+
+// Read is what the record reader reads by: with a deadline, which is the idle
+// one between records and a shorter one inside of a record.
+func (c *streamConn) Read(p []byte) (int, error) {
+	for {
+		if err := c.setReadDeadline(); err != nil {
+			return 0, err
+		}
+		n, err := c.nc.Read(p)
+		if n > 0 {
+			return n, nil
+		}
+		if !isTimeout(err) || !c.goOn() {
+			return 0, err
+		}
+	}
+}
+
+// setReadDeadline puts the deadline off, the idle one only now and then.
+func (c *streamConn) setReadDeadline() error {
+	c.dmu.Lock()
+	defer c.dmu.Unlock()
+	if c.draining {
+		return errDraining
+	}
+	now := time.Now()
+	if c.rec.open {
+		c.idleTill = time.Time{}
+		return c.nc.SetReadDeadline(now.Add(c.s.cfg.StallTimeout))
+	}
+	idle := c.s.cfg.IdleTimeout
+	if c.idleTill.Sub(now) >= idle {
+		return nil
+	}
+	c.idleTill = now.Add(idle + idle/4)
+	return c.nc.SetReadDeadline(c.idleTill)
+}
+
+// goOn reports whether a connection whose read deadline is over is to be read
+// all the same: it drains, calls run, or it was used since.
+func (c *streamConn) goOn() bool {
+	c.dmu.Lock()
+	c.idleTill = time.Time{}
+	draining := c.draining
+	c.dmu.Unlock()
+	if draining {
+		return true
+	}
+	return !c.rec.open && (c.crew.busy() > 0 || time.Since(time.Unix(0, c.lastUsed.Load())) < c.s.cfg.IdleTimeout)
+}
+
+func (q *replyQueue) push(b *buffer) {
+	q.mu.Lock()
+	q.pending = append(q.pending, b)
+	q.mu.Unlock()
+}
+
+// flush writes the replies that wait, unless somebody does already.
+func (c *streamConn) flush() {
+	q := &c.out
+	q.mu.Lock()
+	if q.writing {
+		q.mu.Unlock()
+		return
+	}
+	q.writing = true
+	for len(q.pending) > 0 {
+		batch := q.pending
+		q.pending = q.spare[:0]
+		q.mu.Unlock()
+		if err := c.write(batch); err != nil && c.ctx.Err() == nil {
+			c.s.log.Debug("rpc: reply not written", "err", err, "remote", c.nc.RemoteAddr())
+			c.close()
+		}
+		size := 0
+		for i, b := range batch {
+			size += len(b.b)
+			b.free()
+			batch[i] = nil
+		}
+		c.crew.done(len(batch), size)
+		q.mu.Lock()
+		q.spare = batch
+	}
+	q.writing = false
+	q.mu.Unlock()
+}
+
+// write writes a batch, short replies together.
+func (c *streamConn) write(batch []*buffer) error {
+	q := &c.out // its scratch and till belong to who writes
+	if len(batch) == 1 {
+		return c.writeAll(batch[0].b)
+	}
+	q.scratch = q.scratch[:0]
+	for _, b := range batch {
+		if len(q.scratch)+len(b.b) > maxCoalesce {
+			if err := c.writeAll(q.scratch); err != nil {
+				return err
+			}
+			q.scratch = q.scratch[:0]
+		}
+		if len(b.b) <= maxCoalesce {
+			q.scratch = append(q.scratch, b.b...)
+		} else if err := c.writeAll(b.b); err != nil {
+			return err
+		}
+	}
+	return c.writeAll(q.scratch)
+}
+
+// writeAll writes b in parts, each within StallTimeout.
+func (c *streamConn) writeAll(b []byte) error {
+	stall := c.s.cfg.StallTimeout
+	for len(b) > 0 {
+		now := time.Now()
+		if c.out.till.Sub(now) < stall {
+			c.out.till = now.Add(stall + stall/4)
+			if err := c.nc.SetWriteDeadline(c.out.till); err != nil {
+				return err
+			}
+		}
+		n, err := c.nc.Write(b[:min(len(b), maxWrite)])
+		c.lastUsed.Store(now.UnixNano())
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
