@@ -15,50 +15,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"starfish/structs"
 )
 
 // MaxNodes bounds the (machine, vector) pairs of a plan: list nodes of one call.
 const MaxNodes = 2_000_000
-
-// Reason says why a vector is taken from its machine. The numbers are those of
-// route_reason in structs.x.
-type Reason uint8
-
-const (
-	ReasonOnlyHolder Reason = iota
-	ReasonPriority
-	ReasonFewestMembers
-	ReasonRandom
-	ReasonFailover // the machine that would be first is out
-	ReasonMasked   // the machine that would be first is masked
-)
-
-var reasons = [...]string{"only holder", "priority", "fewest members", "random", "failover", "masked"}
-
-// String is the reason as explain shows it.
-func (r Reason) String() string {
-	if int(r) < len(reasons) {
-		return reasons[r]
-	}
-	return fmt.Sprintf("reason %d", uint8(r))
-}
-
-// Strategy is how the coordinator runs a range. The numbers are those of
-// range_strategy in structs.x.
-type Strategy uint8
-
-const (
-	Chain  Strategy = iota // machine calls machine
-	FanOut                 // the coordinator calls each machine
-)
-
-// String is the strategy as explain shows it.
-func (s Strategy) String() string {
-	if s == FanOut {
-		return "fan-out"
-	}
-	return "chain"
-}
 
 // Policy is how the coordinator is chosen.
 type Policy uint8
@@ -89,7 +51,7 @@ type RangePlan struct {
 	Legs     []Leg // in the global machine order, each machine once; none: the range is empty
 	Vectors  uint64
 	Bytes    uint64 // of its vectors together
-	Strategy Strategy
+	Strategy structs.RangeStrategy
 	Why      string // of the strategy
 }
 
@@ -97,13 +59,13 @@ type RangePlan struct {
 type Choice struct {
 	ID     uint64
 	From   string
-	Reason Reason
+	Reason structs.RouteReason
 }
 
 // Plan is how a query is run.
 type Plan struct {
 	Ranges      []RangePlan // as in the query; of a point query one with one leg
-	Coordinator string      // "" for a point query, and where no slave can be one and Empty
+	Coordinator string      // "" for a point query, and where no slave serves that can be one
 	Seed        uint64
 	Members     []Choice // each vector once, ascending; only with Options.Explain
 }
@@ -118,12 +80,8 @@ func (p *Plan) Empty() bool {
 	return false
 }
 
-var (
-	// ErrNoSuchVector: a point query names an id that is not known.
-	ErrNoSuchVector = errors.New("no such vector")
-	// ErrNoCoordinator: there are legs, and no slave of ours serves that could run them.
-	ErrNoCoordinator = errors.New("no slave is serving that could coordinate the query")
-)
+// ErrNoSuchVector: a point query names an id that is not known.
+var ErrNoSuchVector = errors.New("no such vector")
 
 // NoSuchVectorError is ErrNoSuchVector with the id.
 type NoSuchVectorError struct{ ID uint64 }

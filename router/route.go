@@ -8,6 +8,7 @@ import (
 
 	"starfish/catalog"
 	"starfish/query"
+	"starfish/structs"
 )
 
 // chainBytes is the most that a range's vectors may have together to be run as a
@@ -16,8 +17,7 @@ import (
 const chainBytes = 64 << 10
 
 // Route makes the plan of a query. Vectors that are not known are left out. The
-// error is *NoSuchVectorError, *UnavailableError, *PendingError, *TooLargeError or
-// ErrNoCoordinator.
+// error is *NoSuchVectorError, *UnavailableError, *PendingError or *TooLargeError.
 func Route(snap *catalog.Snapshot, q query.Query, opts Options) (*Plan, error) {
 	r := &route{chooser: newChooser(snap, opts), bytes: make([]uint64, len(snap.Slaves()))}
 	plan := &Plan{Seed: opts.Seed, Ranges: make([]RangePlan, 0, len(q.Ranges))}
@@ -41,9 +41,6 @@ func Route(snap *catalog.Snapshot, q query.Query, opts Options) (*Plan, error) {
 		return plan, nil
 	}
 	plan.Coordinator = r.coordinator(opts, r.bytes)
-	if plan.Coordinator == "" && !plan.Empty() {
-		return nil, ErrNoCoordinator
-	}
 	return plan, nil
 }
 
@@ -172,7 +169,7 @@ func (r *route) rangePlan(spans []catalog.Span) (RangePlan, error) {
 	case n == 1:
 		rp.Why = "one machine"
 	case rp.Bytes > chainBytes:
-		rp.Strategy = FanOut
+		rp.Strategy = structs.RANGE_FAN_OUT
 		rp.Why = fmt.Sprintf("%s on %d machines, above %s", size(rp.Bytes), n, size(chainBytes))
 	default:
 		rp.Why = fmt.Sprintf("%s on %d machines, not above %s", size(rp.Bytes), n, size(chainBytes))
