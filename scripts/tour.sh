@@ -3,6 +3,7 @@
 # the chemical elements as its table, queries in both versions of the protocol,
 # a plain C client, and a slave killed in mid-service. Every answer is compared
 # with the table itself; a difference ends the tour with exit status 1.
+# shellcheck disable=SC2016 # the conditions on the table are awk
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -75,9 +76,9 @@ serving() { bin/starfish status --json 2>/dev/null | grep -o '"state":"serving"'
 
 port_open() { (exec 3<>"/dev/tcp/$1/$2") 2>/dev/null; }
 
-# The symbols of the elements whose numbers are on stdin.
+# The symbols of the elements whose numbers are on stdin, one a line.
 symbols() {
-	tr -s ' \n' '\n\n' | awk -F, 'NR == FNR { symbol[$1] = $2; next } NF { printf "%s%s", sep, symbol[$1]; sep = " " }' "$table" -
+	awk -F, 'NR == FNR { symbol[$1] = $2; next } { printf "%s ", symbol[$1] }' "$table" -
 }
 
 # The numbers of the elements that the awk condition holds for, from the table
