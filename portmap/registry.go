@@ -9,9 +9,9 @@ import (
 
 // Bounds of the registry: what one host can make the portmapper remember.
 const (
-	MaxMappings = 65536 // registrations
-	MaxNetid    = 32    // bytes of a netid
-	MaxUaddr    = 255   // bytes of a universal address
+	MaxRegistrations = 65536 // registrations
+	MaxNetid         = 32    // bytes of a netid
+	MaxUaddr         = 255   // bytes of a universal address
 )
 
 // Owners of registrations, as rpcbind writes them into r_owner. Any other
@@ -21,9 +21,9 @@ const (
 	ownerUnknown   = "unknown"   // over TCP and UDP
 )
 
-// A Mapping is one registration: where a version of a program is served over
+// A Registration tells where a version of a program is served over
 // one transport (the struct rpcb of RFC 1833 section 2.1).
-type Mapping struct {
+type Registration struct {
 	Prog, Vers uint32
 	Netid      string // "tcp", "udp", "tcp6", "udp6", "local"
 	Addr       string // universal address; a path for "local"
@@ -39,7 +39,7 @@ type registry struct {
 }
 
 type entry struct {
-	Mapping
+	Registration
 	own bool // the portmapper's own: nobody unsets it
 }
 
@@ -59,7 +59,7 @@ func keyOf(prog uint32, netid string) netidKey {
 // set adds m. It is true as well where the same address is registered already
 // (whoever registered it), and false where another address is, where the
 // address is none, and where a bound is reached.
-func (r *registry) set(m Mapping, own bool) bool {
+func (r *registry) set(m Registration, own bool) bool {
 	if !storable(m) {
 		return false
 	}
@@ -71,7 +71,7 @@ func (r *registry) set(m Mapping, own bool) bool {
 			return e.Addr == m.Addr
 		}
 	}
-	if len(r.order) >= MaxMappings {
+	if len(r.order) >= MaxRegistrations {
 		return false
 	}
 	e := &entry{m, own}
@@ -82,7 +82,7 @@ func (r *registry) set(m Mapping, own bool) bool {
 
 // storable tells whether m is within bounds and, for the netids of TCP and
 // UDP, has an address. Other netids are stored as they come, as rpcbind does.
-func storable(m Mapping) bool {
+func storable(m Registration) bool {
 	if m.Addr == "" || len(m.Addr) > MaxUaddr || m.Netid == "" || len(m.Netid) > MaxNetid {
 		return false
 	}
@@ -131,28 +131,28 @@ func (r *registry) unset(prog, vers uint32, owner string, netids ...string) bool
 // lookup finds the registration of prog over netid: that of vers, else the
 // last of another version, which lets a client learn from the server's
 // PROG_MISMATCH which versions there are. exact leaves that out.
-func (r *registry) lookup(prog, vers uint32, netid string, exact bool) (Mapping, bool) {
+func (r *registry) lookup(prog, vers uint32, netid string, exact bool) (Registration, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	entries := r.byNetid[keyOf(prog, netid)]
 	for _, e := range entries {
 		if e.Vers == vers {
-			return e.Mapping, true
+			return e.Registration, true
 		}
 	}
 	if exact || len(entries) == 0 {
-		return Mapping{}, false
+		return Registration{}, false
 	}
-	return entries[len(entries)-1].Mapping, true
+	return entries[len(entries)-1].Registration, true
 }
 
 // all lists the registrations in their order.
-func (r *registry) all() []Mapping {
+func (r *registry) all() []Registration {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	list := make([]Mapping, len(r.order))
+	list := make([]Registration, len(r.order))
 	for i, e := range r.order {
-		list[i] = e.Mapping
+		list[i] = e.Registration
 	}
 	return list
 }
@@ -170,18 +170,12 @@ func ownerName(uid int) string {
 	}
 }
 
-// Protocol numbers of version 2 (RFC 1833 section 3.1).
-const (
-	protoTCP = 6
-	protoUDP = 17
-)
-
 // netidOf is version 2's protocol number as a netid, "" where there is none.
 func netidOf(proto uint32) string {
 	switch proto {
-	case protoTCP:
+	case IPPROTO_TCP:
 		return "tcp"
-	case protoUDP:
+	case IPPROTO_UDP:
 		return "udp"
 	}
 	return ""
@@ -191,9 +185,9 @@ func netidOf(proto uint32) string {
 func protoOf(netid string) uint32 {
 	switch strings.ToLower(netid) {
 	case "tcp":
-		return protoTCP
+		return IPPROTO_TCP
 	case "udp":
-		return protoUDP
+		return IPPROTO_UDP
 	}
 	return 0
 }

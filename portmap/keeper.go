@@ -1,0 +1,202 @@
+package portmap
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"starfish/rpc"
+)
+
+// Defaults of a Keeper.
+const (
+	DefaultKeepInterval = 3 * time.Second
+	// keepTimeout bounds one round of registrations, and the leaving.
+	keepTimeout = 2 * time.Second
+	// aliveTimeout bounds the question whether a registered program answers.
+	aliveTimeout = 500 * time.Millisecond
+)
+
+// KeeperConfig says what a Keeper registers.
+type KeeperConfig struct {
+	Registrations []Registration // Owner is ignored
+	Interval      time.Duration  // between two rounds; 0: DefaultKeepInterval
+
+	// SiblingAnswers is asked on leaving, for each registration, whether another
+	// process still serves it (several slaves of one host share a port): true
+	// leaves it registered. nil: none does.
+	SiblingAnswers func(context.Context, Registration) bool
+
+	// Alive tells whether the program registered at another address (the
+	// Registration's Addr) answers. Where it does not, its registration is
+	// replaced by ours. nil: a NULL call to it on this host.
+	Alive func(context.Context, Registration) bool
+
+	// Local connects to the host's portmapper. nil: the function Local.
+	Local func(context.Context) (*Client, error)
+
+	Logger *slog.Logger // nil: none
+}
+
+// A Keeper registers programs with the host's portmapper, and again every few
+// seconds: a portmapper that was restarted, or taken over by another process,
+// has them back at once.
+type Keeper struct {
+	cfg   KeeperConfig
+	ready chan struct{}
+	once  sync.Once
+	fault string // last one logged
+}
+
+// NewKeeper makes a Keeper; Run starts it.
+func NewKeeper(cfg KeeperConfig) *Keeper {
+	if cfg.Interval <= 0 {
+		cfg.Interval = DefaultKeepInterval
+	}
+	if cfg.SiblingAnswers == nil {
+		cfg.SiblingAnswers = func(context.Context, Registration) bool { return false }
+	}
+	if cfg.Alive == nil {
+		cfg.Alive = answersNull
+	}
+	if cfg.Local == nil {
+		cfg.Local = Local
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Keeper{cfg: cfg, ready: make(chan struct{})}
+}
+
+// Ready is closed when everything was registered for the first time.
+func (k *Keeper) Ready() <-chan struct{} { return k.ready }
+
+// Run registers until ctx ends, then unsets what no sibling serves, and
+// returns nil.
+func (k *Keeper) Run(ctx context.Context) error {
+	ticker := time.NewTicker(k.cfg.Interval)
+	defer ticker.Stop()
+	for {
+		k.round(ctx)
+		select {
+		case <-ctx.Done():
+			k.leave(context.WithoutCancel(ctx))
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// round registers everything once, and logs where that begins or ceases to fail.
+func (k *Keeper) round(ctx context.Context) {
+	err := k.register(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	fault := ""
+	if err != nil {
+		fault = err.Error()
+	}
+	switch {
+	case fault == k.fault:
+	case err != nil:
+		k.cfg.Logger.Warn("cannot register with the portmapper", "err", err)
+	default:
+		k.cfg.Logger.Info("registered with the portmapper again")
+	}
+	k.fault = fault
+	if err == nil {
+		k.once.Do(func() { close(k.ready) })
+	}
+}
+
+func (k *Keeper) register(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
+	defer cancel()
+	c, err := k.cfg.Local(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var errs []error
+	for _, reg := range k.cfg.Registrations {
+		err := c.Set(ctx, reg)
+		if errors.Is(err, ErrRefused) {
+			err = k.replace(ctx, c, reg, err)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// replace puts reg in the place of a registration of its program at another
+// address, left by a process that is gone.
+func (k *Keeper) replace(ctx context.Context, c *Client, reg Registration, refused error) error {
+	list, err := c.Dump(ctx)
+	if err != nil {
+		return err
+	}
+	for _, old := range list {
+		if old.Prog == reg.Prog && old.Vers == reg.Vers && strings.EqualFold(old.Netid, reg.Netid) &&
+			old.Addr != reg.Addr && k.cfg.Alive(ctx, old) {
+			return refused
+		}
+	}
+	if err := c.Unset(ctx, reg.Prog, reg.Vers, reg.Netid); err != nil {
+		return err
+	}
+	return c.Set(ctx, reg)
+}
+
+func (k *Keeper) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
+	defer cancel()
+	c, err := k.cfg.Local(ctx)
+	if err != nil {
+		return // a portmapper that is gone has forgotten us
+	}
+	defer c.Close()
+	for _, reg := range k.cfg.Registrations {
+		if k.cfg.SiblingAnswers(ctx, reg) {
+			continue
+		}
+		if err := c.Unset(ctx, reg.Prog, reg.Vers, reg.Netid); err != nil {
+			k.cfg.Logger.Warn("cannot unregister from the portmapper", "err", err)
+		}
+	}
+}
+
+// answersNull makes a NULL call to the program of reg at its address, on this
+// host where that is a wildcard. Only a clear no, a refused connection or an
+// answer that there is no such program, counts as gone: a slow one is there.
+func answersNull(ctx context.Context, reg Registration) bool {
+	addr, err := ParseUaddr(reg.Addr)
+	if err != nil {
+		return false
+	}
+	host := addr.Addr()
+	switch {
+	case host.IsUnspecified() && host.Is4():
+		host = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	case host.IsUnspecified():
+		host = netip.IPv6Loopback()
+	}
+	network := "tcp"
+	if protoOf(strings.TrimSuffix(reg.Netid, "6")) == IPPROTO_UDP {
+		network = "udp"
+	}
+	ctx, cancel := context.WithTimeout(ctx, aliveTimeout)
+	defer cancel()
+	c, err := rpc.Dial(ctx, network, netip.AddrPortFrom(host, addr.Port()).String(), rpc.ClientConfig{})
+	if err == nil {
+		defer c.Close()
+		err = c.Call(ctx, reg.Prog, reg.Vers, 0, nil, nil)
+	}
+	var refused *rpc.ReplyError
+	return !errors.Is(err, syscall.ECONNREFUSED) && !errors.As(err, &refused)
+}
