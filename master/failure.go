@@ -1,0 +1,80 @@
+package master
+
+import (
+	"fmt"
+	"strings"
+
+	"starfish/catalog"
+	"starfish/structs"
+)
+
+const (
+	maxMessage  = 1024 // query_failure.message
+	maxVectors  = 1000 // query_failure.vectors
+	maxMachines = 1000 // named in one failure
+)
+
+// failure makes a query_failure within the bounds of structs.x.
+func failure(message string, ids []uint64, total uint64, machines []string) structs.QueryFailure {
+	f := structs.QueryFailure{Message: clip(message), Vectors: ids, VectorsTotal: max(total, uint64(len(ids)))}
+	if len(ids) > maxVectors {
+		f.Vectors = ids[:maxVectors]
+	}
+	for _, m := range machines[:min(len(machines), maxMachines)] {
+		f.FailedMachines = append(f.FailedMachines, structs.MachineName(m))
+	}
+	return f
+}
+
+func clip(s string) string {
+	if len(s) <= maxMessage {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxMessage-3], "") + "..."
+}
+
+// refused is a query's answer other than QUERY_OK.
+func refused(st structs.QueryStatus, f structs.QueryFailure) structs.QueryResponse {
+	return structs.QueryResponse{Status: st, Failure: f}
+}
+
+// refuse is a write's answer other than QUERY_OK.
+func refuse(st structs.QueryStatus, message string, id uint64, machines ...string) structs.PutResponse {
+	return structs.PutResponse{Status: st, Failure: failure(message, []uint64{id}, 1, machines)}
+}
+
+// fail is the answer of a write that did not succeed.
+func (w *write) fail(st structs.QueryStatus, machines []string, format string, args ...any) structs.PutResponse {
+	return refuse(st, fmt.Sprintf("%s of %d: ", opName(w.op), w.id)+fmt.Sprintf(format, args...), w.id, machines...)
+}
+
+// unfinished is the answer of a write that not all of its holders acknowledged.
+func (w *write) unfinished(errs map[string]error) structs.PutResponse {
+	machines := sortedKeys(errs)
+	return w.fail(structs.QUERY_UNAVAILABLE, machines,
+		"not acknowledged by %s (%v): it may or may not have happened; it is finished or undone once %s can be asked",
+		strings.Join(machines, ", "), failures(errs), strings.Join(machines, ", "))
+}
+
+func opName(op catalog.Op) string {
+	if op == catalog.Delete {
+		return "delete"
+	}
+	return "put"
+}
+
+// idList writes the first ids for a message.
+func idList(ids []uint64, total uint64) string {
+	const shown = 10
+	var b strings.Builder
+	for i, id := range ids[:min(len(ids), shown)] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprint(&b, id)
+	}
+	if total > shown {
+		fmt.Fprintf(&b, ", ... (%d in all)", total)
+	}
+	return b.String()
+}

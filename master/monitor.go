@@ -1,0 +1,247 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"starfish/catalog"
+	"starfish/rpc"
+	"starfish/structs"
+)
+
+// monitor looks at every slave again and again: it decides who serves. A slave
+// serves after its inventory was compared with the catalog, until a probe or
+// the call of a query fails.
+type monitor struct {
+	m   *Master
+	ctx context.Context // ends the watching
+	wg  sync.WaitGroup
+
+	mu     sync.Mutex
+	slaves map[string]*watched
+}
+
+// watched is what the master knows of one slave beyond the catalog.
+type watched struct {
+	addr string
+	kick chan struct{} // asks for a visit now
+
+	mu       sync.Mutex
+	blames   int           // grows at each blame: a visit begun before it proves nothing
+	verdict  chan struct{} // closed once it is known whether the slave serves
+	instance uint64        // of the slave process, at the last comparison
+	asked    int           // comparisons of the inventory asked for
+	compared int           // the last one that was done; behind asked: do it
+	inventory
+}
+
+func newMonitor(ctx context.Context, m *Master) *monitor {
+	return &monitor{m: m, ctx: ctx, slaves: map[string]*watched{}}
+}
+
+// watch begins to watch the slave, unless it is watched already.
+func (o *monitor) watch(addr string) *watched {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if w := o.slaves[addr]; w != nil {
+		return w
+	}
+	w := &watched{addr: addr, kick: make(chan struct{}, 1), verdict: make(chan struct{}), asked: 1}
+	o.slaves[addr] = w
+	if o.ctx.Err() == nil {
+		o.wg.Go(func() { o.run(w) })
+	}
+	return w
+}
+
+func (o *monitor) slave(addr string) *watched {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.slaves[addr]
+}
+
+// close waits for the end of the watching, after o.ctx has ended.
+func (o *monitor) close() {
+	o.mu.Lock() // no watch begins any more
+	o.mu.Unlock()
+	o.wg.Wait()
+}
+
+func (o *monitor) run(w *watched) {
+	tick := time.NewTicker(o.m.cfg.ProbeInterval)
+	defer tick.Stop()
+	for {
+		o.visit(w)
+		select {
+		case <-o.ctx.Done():
+			return
+		case <-w.kick:
+		case <-tick.C:
+		}
+	}
+}
+
+func (w *watched) wake() {
+	select {
+	case w.kick <- struct{}{}:
+	default:
+	}
+}
+
+// visit finds out whether the slave serves, and says so in the catalog.
+func (o *monitor) visit(w *watched) {
+	w.mu.Lock()
+	blames := w.blames
+	w.mu.Unlock()
+	s, ok := o.m.cat.Snapshot().Slave(w.addr)
+	if !ok {
+		return // the join is still being written
+	}
+	err := o.probe(s)
+	if err == nil && s.Protocol != 1 {
+		err = o.compare(w, s.State)
+	}
+	if o.ctx.Err() != nil {
+		return
+	}
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.blames != blames { // a blame asked for another visit
+		return
+	}
+	if err != nil {
+		o.setState(w.addr, catalog.Down, err.Error())
+	} else {
+		o.setState(w.addr, catalog.Serving, "")
+	}
+	if !w.decided() {
+		close(w.verdict)
+	}
+}
+
+func (w *watched) decided() bool {
+	select {
+	case <-w.verdict:
+		return true
+	default:
+		return false
+	}
+}
+
+// setState logs and notes a change of state. Who was down may hold what an
+// unfinished write waits for.
+func (o *monitor) setState(addr string, st catalog.State, problem string) {
+	s, ok := o.m.cat.Snapshot().Slave(addr)
+	if !ok || s.State == st && s.Problem == problem {
+		return
+	}
+	o.m.cat.SetState(addr, st, problem)
+	if s.State != st {
+		o.m.log.Info("slave", "addr", addr, "state", stateName(st), "was", stateName(s.State), "problem", problem)
+	}
+	if st == catalog.Serving {
+		o.m.fin.wake()
+	}
+}
+
+// probe asks for a sign of life. A C handler is one thread and silent while it
+// works, so it has several hop timeouts.
+func (o *monitor) probe(s catalog.Slave) error {
+	if s.Protocol != 1 {
+		return o.m.pool.Probe(o.ctx, s.Addr)
+	}
+	return o.m.pool.CallOnce(o.ctx, s.Addr, staticPatience*o.m.cfg.HopTimeout, func(ctx context.Context, c rpc.Caller) error {
+		return c.Call(ctx, structs.SLAVE_PROG, structs.SLAVE_V1, 0, nil, nil)
+	})
+}
+
+const staticPatience = 5
+
+// blame notes that a call to the slave failed: it serves no more until a visit
+// finds it alive.
+func (o *monitor) blame(addr string, why string) {
+	w := o.slave(addr)
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	w.blames++
+	if w.decided() {
+		w.verdict = make(chan struct{})
+	}
+	o.setState(addr, catalog.Down, why)
+	w.mu.Unlock()
+	w.wake()
+}
+
+// doubt returns the channel that is closed when it is known whether the slave
+// serves, nil where that is known already.
+func (o *monitor) doubt(addr string) <-chan struct{} {
+	w := o.slave(addr)
+	if w == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.decided() {
+		return nil
+	}
+	return w.verdict
+}
+
+// joined notes a JOIN of the slave process named by instance: a new process is
+// not trusted to hold what the old one held.
+func (o *monitor) joined(addr string, instance uint64) {
+	w := o.watch(addr)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if instance != 0 && w.compared > 0 && w.instance != instance {
+		w.asked++
+		w.blames++
+		if w.decided() {
+			w.verdict = make(chan struct{})
+		}
+		o.setState(addr, catalog.Joining, "")
+	}
+	s, _ := o.m.cat.Snapshot().Slave(addr)
+	if s.State != catalog.Serving {
+		w.wake()
+	}
+}
+
+// recompare asks for a comparison of the slave's inventory at the next visit.
+func (o *monitor) recompare(addr string) {
+	if w := o.slave(addr); w != nil {
+		w.mu.Lock()
+		w.asked++
+		w.mu.Unlock()
+		w.wake()
+	}
+}
+
+// awaitVerdict waits until it is known whether addr serves.
+func (o *monitor) awaitVerdict(ctx context.Context, addr string) error {
+	ch := o.doubt(addr)
+	if ch == nil {
+		return nil
+	}
+	select {
+	case <-ch:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("master: waiting for a sign of %s: %w", addr, ctx.Err())
+	}
+}
+
+func stateName(s catalog.State) string {
+	switch s {
+	case catalog.Joining:
+		return "joining"
+	case catalog.Serving:
+		return "serving"
+	}
+	return "down"
+}

@@ -1,0 +1,58 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"starfish/catalog"
+	"starfish/rpc"
+	"starfish/structs"
+)
+
+// vacate has those that held the id before, and shall not any more, forget it,
+// in the background. Who cannot be reached is swept when it is back.
+func (m *Master) vacate(before []string, in catalog.Intent) {
+	for _, h := range before {
+		if slices.Contains(in.Holders, h) {
+			continue
+		}
+		m.background(func(ctx context.Context) {
+			gone := catalog.Intent{ID: in.ID, Revision: in.Revision, Op: catalog.Delete}
+			if err := m.forget(ctx, h, gone); err != nil {
+				m.log.Warn("old copy not removed yet", "addr", h, "id", in.ID, "err", err)
+				m.mon.recompare(h)
+			}
+		})
+	}
+}
+
+// sweep removes a copy that the slave should not have, if that is still so. Its
+// revision plus one is at most the one that the vector was moved with.
+func (m *Master) sweep(ctx context.Context, addr string, it structs.InventoryItem) {
+	unlock, err := m.ids.lock(ctx, it.Id)
+	if err != nil {
+		return
+	}
+	defer unlock()
+	snap := m.cat.Snapshot()
+	mem, known := snap.Member(it.Id)
+	if _, pending := snap.Pending(it.Id); pending || !known || slices.Contains(mem.Holders, addr) {
+		return
+	}
+	if err := m.forget(ctx, addr, catalog.Intent{ID: it.Id, Revision: it.Revision + 1, Op: catalog.Delete}); err != nil {
+		m.log.Warn("old copy not removed", "addr", addr, "id", it.Id, "err", err)
+	}
+}
+
+// forget has a slave that is no holder erase its copy.
+func (m *Master) forget(ctx context.Context, addr string, gone catalog.Intent) error {
+	m.mon.touch(addr, gone.ID)
+	return m.pool.Call(ctx, addr, func(ctx context.Context, c rpc.Caller) error {
+		res, err := structs.NewSlaveProgSlaveV2Client(c).SlaveDelete(ctx, structs.EraseRequest{Id: gone.ID, Revision: gone.Revision})
+		if err == nil && res.Status != structs.QUERY_OK {
+			err = fmt.Errorf("%s refused it: %v: %s", addr, res.Status, res.Failure.Message)
+		}
+		return err
+	})
+}
