@@ -51,6 +51,8 @@ type Config struct {
 
 	// Dial connects to SLAVE_PROG of a machine; nil: through its portmapper.
 	Dial func(ctx context.Context, machine string, vers uint32) (*rpc.Client, error)
+
+	unregistered bool // for tests: leave the host's portmapper alone
 }
 
 // Check returns all that is wrong with the configuration, joined.

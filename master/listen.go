@@ -133,6 +133,10 @@ func (m *Master) register(ctx context.Context, s *sockets) *door {
 	var kept, mapped context.Context
 	kept, d.cancel = context.WithCancel(ctx)
 	mapped, d.mapper = context.WithCancel(ctx)
+	if m.cfg.unregistered {
+		d.up = closed
+		return d
+	}
 	keeper := portmap.NewKeeper(portmap.KeeperConfig{Registrations: registrations(s), Logger: m.log})
 	if m.cfg.Portmap == "off" {
 		d.up = closed
