@@ -103,9 +103,14 @@ func appendPmaplistList(b []byte, v *Pmaplist) ([]byte, error) {
 
 // decodePmaplistList reads a list into *p.
 func decodePmaplistList(d *xdr.Decoder, p **Pmaplist) error {
-	var nodes xdr.Slab[Pmaplist]
+	var free []Pmaplist
+	var slabs xdr.Slabs
 	for d.More() {
-		n := nodes.Next(d, 20)
+		if len(free) == 0 {
+			free = make([]Pmaplist, slabs.Next(d, 20))
+		}
+		n := &free[0]
+		free = free[1:]
 		if err := n.decodeNode(d); err != nil {
 			return err
 		}

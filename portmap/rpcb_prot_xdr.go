@@ -106,9 +106,14 @@ func appendRpListList(b []byte, v *RpList) ([]byte, error) {
 
 // decodeRpListList reads a list into *p.
 func decodeRpListList(d *xdr.Decoder, p **RpList) error {
-	var nodes xdr.Slab[RpList]
+	var free []RpList
+	var slabs xdr.Slabs
 	for d.More() {
-		n := nodes.Next(d, 24)
+		if len(free) == 0 {
+			free = make([]RpList, slabs.Next(d, 24))
+		}
+		n := &free[0]
+		free = free[1:]
 		if err := n.decodeNode(d); err != nil {
 			return err
 		}
@@ -292,9 +297,14 @@ func appendRpcbEntryListList(b []byte, v *RpcbEntryList) ([]byte, error) {
 
 // decodeRpcbEntryListList reads a list into *p.
 func decodeRpcbEntryListList(d *xdr.Decoder, p **RpcbEntryList) error {
-	var nodes xdr.Slab[RpcbEntryList]
+	var free []RpcbEntryList
+	var slabs xdr.Slabs
 	for d.More() {
-		n := nodes.Next(d, 24)
+		if len(free) == 0 {
+			free = make([]RpcbEntryList, slabs.Next(d, 24))
+		}
+		n := &free[0]
+		free = free[1:]
 		if err := n.decodeNode(d); err != nil {
 			return err
 		}
@@ -410,9 +420,14 @@ func appendRpcbsAddrlistList(b []byte, v *RpcbsAddrlist) ([]byte, error) {
 
 // decodeRpcbsAddrlistList reads a list into *p.
 func decodeRpcbsAddrlistList(d *xdr.Decoder, p **RpcbsAddrlist) error {
-	var nodes xdr.Slab[RpcbsAddrlist]
+	var free []RpcbsAddrlist
+	var slabs xdr.Slabs
 	for d.More() {
-		n := nodes.Next(d, 24)
+		if len(free) == 0 {
+			free = make([]RpcbsAddrlist, slabs.Next(d, 24))
+		}
+		n := &free[0]
+		free = free[1:]
 		if err := n.decodeNode(d); err != nil {
 			return err
 		}
@@ -516,9 +531,14 @@ func appendRpcbsRmtcalllistList(b []byte, v *RpcbsRmtcalllist) ([]byte, error) {
 
 // decodeRpcbsRmtcalllistList reads a list into *p.
 func decodeRpcbsRmtcalllistList(d *xdr.Decoder, p **RpcbsRmtcalllist) error {
-	var nodes xdr.Slab[RpcbsRmtcalllist]
+	var free []RpcbsRmtcalllist
+	var slabs xdr.Slabs
 	for d.More() {
-		n := nodes.Next(d, 32)
+		if len(free) == 0 {
+			free = make([]RpcbsRmtcalllist, slabs.Next(d, 32))
+		}
+		n := &free[0]
+		free = free[1:]
 		if err := n.decodeNode(d); err != nil {
 			return err
 		}

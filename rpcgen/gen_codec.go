@@ -295,8 +295,9 @@ func (g *generator) listCodec(d *structDecl, name string) {
 	g.pf("b = xdr.AppendBool(b, true)\nif b, err = v.appendNode(b); err != nil {\nreturn b, err\n}\n}\n")
 	g.pf("return xdr.AppendBool(b, false), nil\n}\n\n")
 	g.pf("// decode%sList reads a list into *p.\n", name)
-	g.pf("func decode%sList(d *xdr.Decoder, p **%s) error {\nvar nodes xdr.Slab[%s]\nfor d.More() {\n", name, name, name)
-	g.pf("n := nodes.Next(d, %d)\nif err := n.decodeNode(d); err != nil {\nreturn err\n}\n*p = n\np = &n.%s\n}\n", max(1, min(size, math.MaxInt32)), next)
+	g.pf("func decode%sList(d *xdr.Decoder, p **%s) error {\nvar free []%s\nvar slabs xdr.Slabs\nfor d.More() {\n", name, name, name)
+	g.pf("if len(free) == 0 {\nfree = make([]%s, slabs.Next(d, %d))\n}\n", name, max(1, min(size, math.MaxInt32)))
+	g.pf("n := &free[0]\nfree = free[1:]\nif err := n.decodeNode(d); err != nil {\nreturn err\n}\n*p = n\np = &n.%s\n}\n", next)
 	g.pf("*p = nil\nreturn d.Err()\n}\n\n")
 }
 

@@ -100,9 +100,14 @@ func appendMachineVecNodeList(b []byte, v *MachineVecNode) ([]byte, error) {
 
 // decodeMachineVecNodeList reads a list into *p.
 func decodeMachineVecNodeList(d *xdr.Decoder, p **MachineVecNode) error {
-	var nodes xdr.Slab[MachineVecNode]
+	var free []MachineVecNode
+	var slabs xdr.Slabs
 	for d.More() {
-		n := nodes.Next(d, 16)
+		if len(free) == 0 {
+			free = make([]MachineVecNode, slabs.Next(d, 16))
+		}
+		n := &free[0]
+		free = free[1:]
 		if err := n.decodeNode(d); err != nil {
 			return err
 		}

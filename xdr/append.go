@@ -3,6 +3,7 @@ package xdr
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 )
 
 // AppendUint32 appends an unsigned int.
@@ -34,17 +35,22 @@ func AppendBool(b []byte, v bool) []byte {
 	return append(b, 0, 0, 0, 0)
 }
 
-var zeros [3]byte
-
 // AppendString appends a string. One of more than max bytes is ErrTooLong and
 // leaves b as it is.
 func AppendString(b []byte, s string, max uint32) ([]byte, error) {
 	if uint64(len(s)) > uint64(max) {
 		return b, LengthError("string", len(s), max)
 	}
-	b = AppendUint32(b, uint32(len(s)))
-	b = append(b, s...)
-	return append(b, zeros[:-len(s)&3]...), nil
+	n := len(b)
+	end := n + 4 + (len(s)+3)&^3
+	if end > cap(b) {
+		b = slices.Grow(b, end-n)
+	}
+	b = b[:end]
+	binary.BigEndian.PutUint32(b[end-4:], 0) // the padding, before what is not
+	binary.BigEndian.PutUint32(b[n:], uint32(len(s)))
+	copy(b[n+4:], s)
+	return b, nil
 }
 
 // AppendOpaque appends variable-length opaque data. More than max bytes are
@@ -56,6 +62,8 @@ func AppendOpaque(b, v []byte, max uint32) ([]byte, error) {
 	b = AppendUint32(b, uint32(len(v)))
 	return AppendFixedOpaque(b, v), nil
 }
+
+var zeros [3]byte
 
 // AppendFixedOpaque appends fixed-length opaque data: v and its padding.
 func AppendFixedOpaque(b, v []byte) []byte {

@@ -25,7 +25,10 @@ type Decoder struct {
 	// only where the input is not written to while the value lives.
 	Alias bool
 
-	buf   []byte // cut to what was read once there is an error, so that reads fail without asking
+	buf []byte
+	// off is the next byte to read. Beyond the end of buf it says that the
+	// decoder has failed: with err, or because the input was too short. So the
+	// reads below need no call in their error path, and are inlined.
 	off   int
 	err   error
 	depth int
@@ -40,39 +43,41 @@ func NewDecoder(b []byte) *Decoder { return &Decoder{buf: b} }
 func (d *Decoder) Reset(b []byte) { *d = Decoder{Lax: d.Lax, Alias: d.Alias, buf: b} }
 
 // Err returns the first error, an *Error, or nil.
-func (d *Decoder) Err() error { return d.err }
+func (d *Decoder) Err() error {
+	if d.off <= len(d.buf) {
+		return nil
+	}
+	return d.failure()
+}
+
+func (d *Decoder) failure() error {
+	if d.err == nil {
+		d.err = &Error{Offset: len(d.buf), Err: ErrShort}
+	}
+	return d.err
+}
 
 // Len returns the number of bytes that are left, 0 after an error.
-func (d *Decoder) Len() int { return len(d.buf) - d.off }
+func (d *Decoder) Len() int { return max(0, len(d.buf)-d.off) }
 
-// Offset returns the number of bytes read.
-func (d *Decoder) Offset() int { return d.off }
+// Offset returns the number of bytes read; all of them after an error.
+func (d *Decoder) Offset() int { return min(d.off, len(d.buf)) }
 
 // Fail records err as the decoder's error if it has none yet.
 func (d *Decoder) Fail(err error) { d.failAt(d.off, err) }
 
 func (d *Decoder) failAt(off int, err error) {
-	if d.err != nil {
-		return
-	}
-	d.err = &Error{Offset: off, Err: err}
-	d.buf = d.buf[:d.off]
-}
-
-func (d *Decoder) short(n int) {
-	if d.err == nil {
-		d.Fail(fmt.Errorf("%d bytes wanted, %d left: %w", n, d.Len(), ErrShort))
+	if d.Err() == nil {
+		d.err = &Error{Offset: off, Err: err}
+		d.off = len(d.buf) + 1
 	}
 }
 
 // Uint32 reads an unsigned int.
-func (d *Decoder) Uint32() uint32 {
-	if len(d.buf)-d.off < 4 {
-		d.short(4)
-		return 0
+func (d *Decoder) Uint32() (v uint32) {
+	if d.off += 4; d.off <= len(d.buf) {
+		v = binary.BigEndian.Uint32(d.buf[d.off-4:])
 	}
-	v := binary.BigEndian.Uint32(d.buf[d.off:])
-	d.off += 4
 	return v
 }
 
@@ -80,13 +85,10 @@ func (d *Decoder) Uint32() uint32 {
 func (d *Decoder) Int32() int32 { return int32(d.Uint32()) }
 
 // Uint64 reads an unsigned hyper.
-func (d *Decoder) Uint64() uint64 {
-	if len(d.buf)-d.off < 8 {
-		d.short(8)
-		return 0
+func (d *Decoder) Uint64() (v uint64) {
+	if d.off += 8; d.off <= len(d.buf) {
+		v = binary.BigEndian.Uint64(d.buf[d.off-8:])
 	}
-	v := binary.BigEndian.Uint64(d.buf[d.off:])
-	d.off += 8
 	return v
 }
 
@@ -117,7 +119,11 @@ func (d *Decoder) Bool() bool {
 
 // More reads the flag before a list's next node, and counts the nodes.
 func (d *Decoder) More() bool {
-	if !d.Bool() {
+	switch v := d.Uint32(); {
+	case v == 0:
+		return false
+	case v > 1 && !d.Lax:
+		d.failAt(d.off-4, fmt.Errorf("flag of a list %d: %w", v, ErrBool))
 		return false
 	}
 	if d.nodes++; d.nodes > MaxNodes {
@@ -130,19 +136,22 @@ func (d *Decoder) More() bool {
 // String reads a string of at most max bytes. The package comment says what
 // strings share.
 func (d *Decoder) String(max uint32) string {
-	lo, hi := d.counted(max)
-	if lo == hi {
+	n := d.Uint32()
+	lo := d.step(n, max)
+	if n == 0 || lo < 0 {
 		return ""
 	}
-	return d.win.cut(d.buf, lo, hi)
+	return d.win.cut(d.buf, lo, lo+int(n))
 }
 
 // Opaque reads variable-length opaque data of at most max bytes; nil for none.
 func (d *Decoder) Opaque(max uint32) []byte {
-	lo, hi := d.counted(max)
-	if lo == hi {
+	n := d.Uint32()
+	lo := d.step(n, max)
+	if n == 0 || lo < 0 {
 		return nil
 	}
+	hi := lo + int(n)
 	if d.Alias {
 		return d.buf[lo:hi:hi]
 	}
@@ -151,44 +160,37 @@ func (d *Decoder) Opaque(max uint32) []byte {
 
 // FixedOpaque fills dst with fixed-length opaque data.
 func (d *Decoder) FixedOpaque(dst []byte) {
-	lo, hi := d.padded(uint64(len(dst)))
-	if lo == hi {
+	lo := d.step(uint32(len(dst)), math.MaxUint32)
+	if lo < 0 {
 		clear(dst)
 		return
 	}
-	copy(dst, d.buf[lo:hi])
+	copy(dst, d.buf[lo:])
 }
 
-// counted reads a length and steps over that many bytes and their padding.
-func (d *Decoder) counted(max uint32) (lo, hi int) {
-	n := d.Uint32()
+// step steps over n bytes and their padding, and returns where they begin; -1
+// where they are more than max, not there, or badly padded.
+func (d *Decoder) step(n, max uint32) int {
+	whole := (uint64(n) + 3) &^ 3
+	lo := d.off
+	if n > max || lo > len(d.buf) || whole > uint64(len(d.buf)-lo) {
+		d.badLength(n, max)
+		return -1
+	}
+	d.off = lo + int(whole)
+	if pad := n & 3; pad != 0 && binary.BigEndian.Uint32(d.buf[d.off-4:])<<(8*pad) != 0 && !d.Lax {
+		d.failAt(lo+int(n), ErrPadding)
+		return -1
+	}
+	return lo
+}
+
+func (d *Decoder) badLength(n, max uint32) {
+	err := fmt.Errorf("length %d, %d bytes left: %w", n, d.Len(), ErrShort)
 	if n > max {
-		d.failAt(d.off-4, fmt.Errorf("length %d, at most %d: %w", n, max, ErrTooLong))
-		return 0, 0
+		err = fmt.Errorf("length %d, at most %d: %w", n, max, ErrTooLong)
 	}
-	return d.padded(uint64(n))
-}
-
-// padded steps over n bytes and their padding, and returns where the n bytes are.
-func (d *Decoder) padded(n uint64) (lo, hi int) {
-	whole := (n + 3) &^ 3
-	if whole > uint64(d.Len()) {
-		d.short(int(n))
-		return 0, 0
-	}
-	lo = d.off
-	hi = lo + int(n)
-	end := lo + int(whole)
-	if !d.Lax {
-		for i := hi; i < end; i++ {
-			if d.buf[i] != 0 {
-				d.failAt(i, ErrPadding)
-				return 0, 0
-			}
-		}
-	}
-	d.off = end
-	return lo, hi
+	d.failAt(d.off-4, err)
 }
 
 // ArrayLen reads the count of a variable-length array of at most max items,
@@ -213,10 +215,12 @@ func (d *Decoder) ArrayLen(max uint32, minElem int) int {
 func (d *Decoder) Enter() bool {
 	if d.depth >= MaxDepth {
 		d.Fail(fmt.Errorf("%d levels: %w", d.depth, ErrDepth))
+	}
+	if d.Err() != nil {
 		return false
 	}
 	d.depth++
-	return d.err == nil
+	return true
 }
 
 // Leave undoes an Enter that returned true.
@@ -224,6 +228,9 @@ func (d *Decoder) Leave() { d.depth-- }
 
 // Rest returns the bytes that are left, uncopied, and steps over them.
 func (d *Decoder) Rest() []byte {
+	if d.Err() != nil {
+		return nil
+	}
 	b := d.buf[d.off:]
 	d.off = len(d.buf)
 	return b
