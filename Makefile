@@ -34,7 +34,7 @@ test: ## every test, the C peers' included
 bench: ## the benchmarks (BENCH=pattern)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout $(TIMEOUT) ./...
 
-generate: build ## write the generated files again
+generate: ## write the generated files again
 	scripts/generate.sh .
 
 check: ## format, vet, staticcheck, build without cgo, generated files

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes every generated file under ROOT: our rpcgen's stubs, C rpcgen's for
-# the libtirpc binding, and the elements' index. bin/rpcgen must be there.
+# the libtirpc binding, and the elements' index.
 #
 #   scripts/generate.sh ROOT
 set -euo pipefail
@@ -8,6 +8,8 @@ cd "$(dirname "$0")/.."
 root=${1:?usage: scripts/generate.sh ROOT}
 mkdir -p "$root"/{structs,rpc,portmap,cgo/tirpc,examples/elements}
 
+# Alone: the other commands may not build before this has run.
+CGO_ENABLED=0 "${GO:-go}" build -trimpath -o bin/ ./cmd/rpcgen
 bin/rpcgen -o "$root/structs" -p structs structs.x
 bin/rpcgen -o "$root/rpc" -p rpc rpc/rpc_msg.x
 bin/rpcgen -o "$root/portmap" -p portmap portmap/pmap_prot.x
