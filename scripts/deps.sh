@@ -24,7 +24,7 @@ missing() { # the packages of those "what=package" that are not there
 	local need
 	for need in "$@"; do
 		found "${need%%=*}" || echo "${need##*=}"
-	done | sort -u | tr '\n' ' '
+	done | sort -u | xargs
 }
 
 install() {
@@ -64,7 +64,7 @@ test)
 	lack=$(missing $c_needs $test_needs)
 	if [ -n "$lack" ] && ! install $lack; then
 		echo "missing: $lack" >&2
-		echo "  to install it: apt-get install -y $lack   (as root)" >&2
+		echo "  to install it: apt-get install -y $lack  (as root)" >&2
 		if [ -n "$(missing $c_needs)" ]; then
 			exit 1 # the race detector and the libtirpc binding need a C compiler
 		fi
