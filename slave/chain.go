@@ -1,0 +1,154 @@
+package slave
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"starfish/rows"
+	"starfish/rpc"
+	"starfish/structs"
+	"starfish/vector"
+)
+
+// orOwn adds this machine's own vectors to sum.
+func (s *Slave) orOwn(ctx context.Context, ids []uint64, sum *vector.Bitmap) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	missing, err := s.store.OrInto(ctx, ids, sum)
+	switch {
+	case ctx.Err() != nil:
+		return late(ctx)
+	case err != nil:
+		s.log.Error("reading the store failed", "err", err)
+		return fail(structs.QUERY_FAILED, fmt.Sprintf("%s cannot read its store: its log says why", s.cfg.Addr), s.cfg.Addr)
+	case len(missing) > 0:
+		return notHeld(s.cfg.Addr, missing)
+	}
+	return nil
+}
+
+// runRange adds all vectors of a list to sum, in version 2: its own first, then
+// hop by hop along the chain, or every machine at once. C handlers, which have
+// only words and no deadline, are called aside with their own nodes.
+func (s *Slave) runRange(ctx context.Context, list structs.MachineVecList, strategy structs.RangeStrategy, sum *vector.Bitmap) error {
+	l, err := s.split(ctx, list)
+	if err != nil {
+		return err
+	}
+	if err := s.orOwn(ctx, l.own, sum); err != nil {
+		return err
+	}
+	var parts []func(context.Context, *vector.Bitmap) error
+	var chain []*leg
+	for _, g := range l.others {
+		switch {
+		case g.target.static:
+			parts = append(parts, func(ctx context.Context, sum *vector.Bitmap) error { return s.callStatic(ctx, g, sum) })
+		case strategy == structs.RANGE_FAN_OUT:
+			parts = append(parts, func(ctx context.Context, sum *vector.Bitmap) error { return s.callNext(ctx, []*leg{g}, sum) })
+		default:
+			chain = append(chain, g)
+		}
+	}
+	if len(parts) == 0 {
+		if len(chain) == 0 {
+			return nil
+		}
+		return s.callNext(ctx, chain, sum)
+	}
+	if len(chain) > 0 {
+		parts = append(parts, func(ctx context.Context, sum *vector.Bitmap) error { return s.callNext(ctx, chain, sum) })
+	}
+	return s.orParts(ctx, parts, sum)
+}
+
+// orParts runs the parts at once and adds their results to sum.
+func (s *Slave) orParts(ctx context.Context, parts []func(context.Context, *vector.Bitmap) error, sum *vector.Bitmap) error {
+	g := s.newGroup(ctx)
+	defer g.cancel()
+	var mu sync.Mutex
+	for _, part := range parts {
+		g.run(func(ctx context.Context) error {
+			b := vector.New()
+			if err := part(ctx, b); err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			sum.Or(b)
+			return nil
+		})
+	}
+	return g.wait()
+}
+
+// callNext hands sum and the list of the legs to the first of their machines,
+// and replaces sum by what comes back.
+func (s *Slave) callNext(ctx context.Context, chain []*leg, sum *vector.Bitmap) error {
+	next := chain[0]
+	so, err := rows.Encode(sum, structs.BITMAP_ROARING)
+	if err != nil {
+		return fail(structs.QUERY_TOO_LARGE, fmt.Sprintf("the result so far is too large to hand on: %v", err))
+	}
+	list, _ := join(chain)
+	var res structs.RowsResponse
+	err = s.pool.Call(ctx, next.target.dial, func(ctx context.Context, c rpc.Caller) (err error) {
+		res, err = structs.NewSlaveProgSlaveV2Client(c).HandleQuery(ctx, structs.HandleQuery2Args{
+			List: list, Result: so, Format: structs.BITMAP_ROARING, DeadlineMs: remaining(ctx),
+		})
+		return err
+	})
+	if err != nil {
+		return s.callFailed(ctx, next.machine, err)
+	}
+	if res.Status != structs.QUERY_OK {
+		return &failure{status: res.Status, QueryFailure: res.Failure}
+	}
+	b, err := rows.Decode(&res.Rows)
+	if err != nil {
+		return fail(structs.QUERY_UNAVAILABLE, fmt.Sprintf("%s answered with what is no bitmap: %v", next.machine, err), next.machine)
+	}
+	*sum = *b
+	return nil
+}
+
+// callStatic has a C handler OR its own nodes, and adds the word. It is one hop,
+// and never more nodes than its stack takes.
+func (s *Slave) callStatic(ctx context.Context, g *leg, sum *vector.Bitmap) error {
+	var word structs.VecT
+	for _, list := range g.chunks(maxStaticNodes) {
+		res, err := s.handleOnce(ctx, g.target.dial, s.cfg.HopTimeout, structs.HandleQueryArgs{List: list, Result: word})
+		if err != nil {
+			return s.callFailed(ctx, g.machine, err)
+		}
+		if res.FailedMachine != "" {
+			return fail(structs.QUERY_FAILED, fmt.Sprintf("the C handler at %s answers that %.255s failed", g.machine, res.FailedMachine), g.machine)
+		}
+		word = res.Vector
+	}
+	sum.Or(vector.FromWord(uint64(word)))
+	return nil
+}
+
+// handleOnce calls version 1 of HANDLE_QUERY at a C handler, which cannot be
+// probed while it works.
+func (s *Slave) handleOnce(ctx context.Context, machine string, timeout time.Duration, args structs.HandleQueryArgs) (res structs.QueryReturnValue, err error) {
+	err = s.pool.CallOnce(ctx, machine, timeout, func(ctx context.Context, c rpc.Caller) (err error) {
+		res, err = structs.NewSlaveProgSlaveV1Client(c).HandleQuery(ctx, args)
+		return err
+	})
+	return res, err
+}
+
+// remaining is what is left of the call's time, for the wire; at least 1 ms.
+func remaining(ctx context.Context) uint32 {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return 0
+	}
+	return uint32(min(max(time.Until(end).Milliseconds(), 1), math.MaxUint32))
+}

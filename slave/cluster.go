@@ -1,0 +1,188 @@
+package slave
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"starfish/rpc"
+	"starfish/structs"
+)
+
+// cluster is the slave's side of its membership: it joins the master again and
+// again, and keeps the list of machines that a handler may call.
+type cluster struct {
+	cfg      Config
+	log      *slog.Logger
+	instance uint64
+
+	members atomic.Pointer[members]
+	master  atomic.Pointer[netip.Addr] // where the master was reached
+
+	tried  chan struct{} // closed after the first attempt to join
+	once   sync.Once
+	turn   chan struct{} // held by who calls the master; guards what follows
+	conn   *rpc.Client
+	asked  time.Time // when the last call began
+	fault  string    // last one logged
+	joined bool      // at least once
+}
+
+// members is one immutable list of machines: canonical name to version of
+// SLAVE_PROG.
+type members map[string]uint32
+
+func newCluster(cfg Config, instance uint64) *cluster {
+	c := &cluster{cfg: cfg, log: cfg.Logger, instance: instance, tried: make(chan struct{}), turn: make(chan struct{}, 1)}
+	c.members.Store(&members{})
+	if cfg.Master == "" {
+		close(c.tried)
+	}
+	return c
+}
+
+// canonical is the form in which machine names are compared.
+func canonical(machine string) string {
+	if ip, err := netip.ParseAddr(machine); err == nil {
+		return ip.Unmap().String()
+	}
+	return strings.ToLower(machine)
+}
+
+// protocol returns the version that a member of the cluster serves.
+func (c *cluster) protocol(machine string) (uint32, bool) {
+	v, ok := (*c.members.Load())[canonical(machine)]
+	return v, ok
+}
+
+// isMaster reports whether ip is where the master was reached.
+func (c *cluster) isMaster(ip netip.Addr) bool {
+	m := c.master.Load()
+	return m != nil && *m == ip
+}
+
+// run joins until ctx ends; a failed attempt is repeated sooner.
+func (c *cluster) run(ctx context.Context) {
+	if c.cfg.Master == "" {
+		return
+	}
+	for ctx.Err() == nil {
+		wait := c.cfg.JoinInterval
+		if c.join(ctx, time.Now()) != nil {
+			wait = min(wait, time.Second)
+		}
+		c.once.Do(func() { close(c.tried) })
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+	}
+	c.turn <- struct{}{}
+	c.hangUp()
+	<-c.turn
+}
+
+// refresh asks the master for the list of machines as it is now: who named an
+// unknown one may know more than we do. Calls are kept refreshInterval apart.
+func (c *cluster) refresh(ctx context.Context) {
+	if c.cfg.Master == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.HopTimeout)
+	defer cancel()
+	if err := c.join(ctx, time.Now()); err != nil {
+		c.log.Debug("cannot refresh the list of machines", "err", err)
+	}
+}
+
+// join calls the master, unless a call that began after since has brought the
+// answer meanwhile.
+func (c *cluster) join(ctx context.Context, since time.Time) error {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if c.asked.After(since) {
+		return nil
+	}
+	if wait := time.Until(c.asked.Add(refreshInterval)); wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	c.asked = time.Now()
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+	defer cancel()
+	err := c.call(ctx)
+	if err != nil && ctx.Err() == context.Canceled {
+		return err
+	}
+	fault := ""
+	if err != nil {
+		fault = err.Error()
+	}
+	switch {
+	case err != nil && fault != c.fault:
+		c.log.Warn("cannot join the cluster; trying again", "master", c.cfg.Master, "err", err)
+	case err == nil && (c.fault != "" || !c.joined):
+		c.log.Info("joined the cluster", "master", c.cfg.Master, "machines", len(*c.members.Load()))
+	}
+	c.fault, c.joined = fault, c.joined || err == nil
+	return err
+}
+
+// call makes one MASTER_JOIN, over another connection where the kept one ended.
+func (c *cluster) call(ctx context.Context) error {
+	for kept := c.conn != nil; ; kept = false {
+		if c.conn == nil {
+			conn, err := c.cfg.DialMaster(ctx, c.cfg.Master)
+			if err != nil {
+				return fmt.Errorf("slave: reaching the master: %w", err)
+			}
+			c.conn = conn
+		}
+		res, err := structs.NewMasterProgMasterV2Client(c.conn).MasterJoin(ctx, structs.JoinRequest{
+			Addr: structs.MachineName(c.cfg.Addr), Protocol: structs.SLAVE_V2, Priority: c.cfg.Priority, Instance: c.instance,
+		})
+		if err != nil {
+			c.hangUp()
+			if kept && errors.Is(err, rpc.ErrClosed) {
+				continue
+			}
+			return fmt.Errorf("slave: joining: %w", err)
+		}
+		if res.Status != structs.QUERY_OK {
+			return fmt.Errorf("slave: the master refused the join (%v): %s", res.Status, res.Failure.Message)
+		}
+		c.accept(res.Answer)
+		return nil
+	}
+}
+
+func (c *cluster) accept(a structs.JoinAnswer) {
+	list := make(members, len(a.Machines))
+	for _, m := range a.Machines {
+		list[canonical(string(m.Addr))] = m.Protocol
+	}
+	c.members.Store(&list)
+	if ip, ok := ipOf(c.conn.RemoteAddr()); ok {
+		c.master.Store(&ip)
+	}
+}
+
+func (c *cluster) hangUp() {
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
+}

@@ -1,0 +1,91 @@
+package slave
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"starfish/structs"
+	"starfish/vector"
+)
+
+// coordinate runs the ranges at once and ANDs their results, beginning with the
+// first that is there. All of them run to their end, also where one is empty:
+// an answer is complete or an error.
+func (s *Slave) coordinate(ctx context.Context, ranges []structs.RangePlan) (*vector.Bitmap, error) {
+	g := s.newGroup(ctx)
+	defer g.cancel()
+	var mu sync.Mutex
+	var result *vector.Bitmap
+	for _, r := range ranges {
+		g.run(func(ctx context.Context) error {
+			b := vector.New()
+			if err := s.runRange(ctx, r.List, r.Strategy, b); err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if result == nil {
+				result = b
+			} else {
+				result.And(b)
+			}
+			return nil
+		})
+	}
+	if err := g.wait(); err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// group runs the parts of one call at once. Where one fails the others have a
+// hop timeout more, in which whoever else is dead is found out, too.
+type group struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	grace  time.Duration
+	slots  chan struct{}
+	wg     sync.WaitGroup
+
+	mu    sync.Mutex
+	errs  []error
+	timer *time.Timer
+}
+
+func (s *Slave) newGroup(ctx context.Context) *group {
+	g := &group{grace: s.cfg.HopTimeout, slots: make(chan struct{}, maxRanges)}
+	g.ctx, g.cancel = context.WithCancel(ctx)
+	return g
+}
+
+// run starts f, once fewer than maxRanges others run.
+func (g *group) run(f func(context.Context) error) {
+	g.slots <- struct{}{}
+	g.wg.Go(func() {
+		defer func() { <-g.slots }()
+		if err := f(g.ctx); err != nil {
+			g.failed(err)
+		}
+	})
+}
+
+func (g *group) failed(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.errs = append(g.errs, err)
+	if g.timer == nil {
+		g.timer = time.AfterFunc(g.grace, g.cancel)
+	}
+}
+
+// wait waits for all parts and returns the error that stands for all of theirs.
+func (g *group) wait() error {
+	g.wg.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	return worst(g.errs)
+}

@@ -1,0 +1,124 @@
+package slave
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"starfish/rows"
+	"starfish/rpc"
+	"starfish/structs"
+	"starfish/vector"
+)
+
+// mayChange says whether the caller may change vectors: from loopback, over a
+// unix socket, from an address of Config.Allow, or from the master's. AUTH_SYS
+// proves nothing, so it is not looked at.
+func (s *Slave) mayChange(ctx context.Context) bool {
+	call := rpc.CallFromContext(ctx)
+	if call == nil || call.Network == "unix" {
+		return true
+	}
+	ip, ok := ipOf(call.Remote)
+	if !ok {
+		return false
+	}
+	if ip.IsLoopback() || s.cluster.isMaster(ip) {
+		return true
+	}
+	for _, p := range s.cfg.Allow {
+		if p.Contains(ip) {
+			return true
+		}
+	}
+	return false
+}
+
+// denied logs a refused change and returns what to tell the caller.
+func (s *Slave) denied(ctx context.Context, what string, id uint64) structs.RevisionResponse {
+	s.log.Warn("change refused", "what", what, "id", id, "from", caller(ctx))
+	f := fail(structs.QUERY_DENIED, "changes are taken from loopback, from the master and from --allow CIDR, not from "+caller(ctx))
+	return structs.RevisionResponse{Status: f.status, Failure: f.QueryFailure}
+}
+
+// SlaveStore stores one vector, and answers when it is on disk.
+func (h v2) SlaveStore(ctx context.Context, arg structs.StoreRequest) (structs.RevisionResponse, error) {
+	if !h.s.mayChange(ctx) {
+		return h.s.denied(ctx, "store", arg.Id), nil
+	}
+	b, err := rows.Decode(&arg.Rows)
+	if err != nil {
+		return structs.RevisionResponse{}, fmt.Errorf("%w: rows of vector %d: %w", rpc.ErrGarbageArgs, arg.Id, err)
+	}
+	held, err := h.s.store.Put(arg.Id, arg.Revision, b)
+	return h.revision(arg.Id, held, err)
+}
+
+// SlaveDelete leaves a tombstone in a vector's place, and answers when it is on
+// disk.
+func (h v2) SlaveDelete(ctx context.Context, arg structs.EraseRequest) (structs.RevisionResponse, error) {
+	if !h.s.mayChange(ctx) {
+		return h.s.denied(ctx, "delete", arg.Id), nil
+	}
+	held, err := h.s.store.Delete(arg.Id, arg.Revision)
+	return h.revision(arg.Id, held, err)
+}
+
+func (h v2) revision(id, held uint64, err error) (structs.RevisionResponse, error) {
+	if err != nil {
+		return structs.RevisionResponse{Status: structs.QUERY_FAILED, Failure: h.storeFailed(id, err)}, nil
+	}
+	return structs.RevisionResponse{Revision: held}, nil
+}
+
+// storeFailed logs what the store says and returns what to tell the caller.
+func (h v2) storeFailed(id uint64, err error) structs.QueryFailure {
+	h.s.log.Error("the store failed", "id", id, "err", err)
+	message := fmt.Sprintf("vector %d: the store of %s failed: its log says why", id, h.s.cfg.Addr)
+	if errors.Is(err, vector.ErrClash) {
+		message = err.Error()
+	}
+	f := fail(structs.QUERY_FAILED, message, h.s.cfg.Addr).QueryFailure
+	f.Vectors, f.VectorsTotal = []uint64{id}, 1
+	return f
+}
+
+// SlaveFetch reads one vector with its revision.
+func (h v2) SlaveFetch(ctx context.Context, id uint64) (structs.FetchResponse, error) {
+	v, err := h.s.store.Get(id)
+	if err != nil {
+		return structs.FetchResponse{Status: structs.QUERY_FAILED, Failure: h.storeFailed(id, err)}, nil
+	}
+	res := structs.FetchResponse{Vector: structs.StoredVector{Revision: v.Revision, Deleted: v.Deleted}}
+	res.Vector.Rows.Format = structs.BITMAP_NONE
+	if v.Deleted {
+		return res, nil
+	}
+	res.Vector.Rows, err = answerRows(ctx, v.Rows, structs.BITMAP_ROARING)
+	if f := (*failure)(nil); errors.As(err, &f) {
+		return structs.FetchResponse{Status: f.status, Failure: f.wire(ctx)}, nil
+	}
+	return res, err
+}
+
+// SlaveInventory lists a page of what the store has, tombstones too.
+func (h v2) SlaveInventory(ctx context.Context, arg structs.InventoryRequest) (structs.InventoryResponse, error) {
+	limit := int(min(arg.MaxItems, maxItems))
+	if limit == 0 {
+		limit = defaultItems
+	}
+	if overUDP(ctx) {
+		limit = min(limit, maxUDPItems)
+	}
+	items, more, err := h.s.store.Inventory(arg.FirstId, limit)
+	if err != nil {
+		return structs.InventoryResponse{Status: structs.QUERY_FAILED, Failure: h.storeFailed(arg.FirstId, err)}, nil
+	}
+	page := structs.InventoryPage{Instance: h.s.instance, More: more, Items: make([]structs.InventoryItem, len(items))}
+	for i, it := range items {
+		page.Items[i] = structs.InventoryItem{
+			Id: it.ID, Revision: it.Revision, Count: it.Count, Bytes: it.Bytes, Checksum: it.Checksum, Deleted: it.Deleted,
+		}
+	}
+	return structs.InventoryResponse{Page: page}, nil
+}

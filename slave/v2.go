@@ -1,0 +1,88 @@
+package slave
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"starfish/rows"
+	"starfish/rpc"
+	"starfish/structs"
+	"starfish/vector"
+)
+
+// v2 serves SLAVE_PROG version 2: bitmaps, a deadline, and what the master
+// needs.
+type v2 struct{ s *Slave }
+
+var _ structs.SlaveProgSlaveV2Handler = v2{}
+
+// HandleQuery ORs the list into the result.
+func (h v2) HandleQuery(ctx context.Context, arg structs.HandleQuery2Args) (structs.RowsResponse, error) {
+	sum, err := rows.Decode(&arg.Result)
+	if err != nil {
+		return structs.RowsResponse{}, fmt.Errorf("%w: result: %w", rpc.ErrGarbageArgs, err)
+	}
+	ctx, cancel := withDeadline(ctx, arg.DeadlineMs)
+	defer cancel()
+	var res structs.RowsResponse
+	if err = h.s.runRange(ctx, arg.List, structs.RANGE_CHAIN, sum); err == nil {
+		res.Rows, err = answerRows(ctx, sum, arg.Format)
+	}
+	if f := (*failure)(nil); errors.As(err, &f) {
+		return structs.RowsResponse{Status: f.status, Failure: f.wire(ctx)}, nil
+	}
+	return res, err
+}
+
+// Coordinate runs the ranges and answers a page of the AND of their results.
+func (h v2) Coordinate(ctx context.Context, arg structs.Coordinate2Args) (structs.QueryResponse, error) {
+	if len(arg.Ranges) == 0 {
+		return structs.QueryResponse{}, fmt.Errorf("%w: no ranges", rpc.ErrGarbageArgs)
+	}
+	ctx, cancel := withDeadline(ctx, arg.DeadlineMs)
+	defer cancel()
+	var res structs.QueryResponse
+	b, err := h.s.coordinate(ctx, arg.Ranges)
+	if err == nil {
+		res.Answer.Count = b.Count()
+		if arg.FirstRow > 0 || arg.MaxRows > 0 {
+			b = b.Page(arg.FirstRow, arg.MaxRows)
+		}
+		res.Answer.Rows, err = answerRows(ctx, b, arg.Format)
+	}
+	if f := (*failure)(nil); errors.As(err, &f) {
+		return structs.QueryResponse{Status: f.status, Failure: f.wire(ctx)}, nil
+	}
+	return res, err
+}
+
+// withDeadline gives a call the time that its caller has left.
+func withDeadline(ctx context.Context, ms uint32) (context.Context, context.CancelFunc) {
+	if ms == 0 {
+		return context.WithTimeout(ctx, DefaultDeadline)
+	}
+	return context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
+}
+
+// answerRows encodes an answer within what the transport carries.
+func answerRows(ctx context.Context, b *vector.Bitmap, format structs.RowBitmapFormat) (structs.RowBitmap, error) {
+	const around = 64 // bytes of the reply besides the rows, at most
+	if size := rows.Size(b, format); overUDP(ctx) && size+around > maxUDPAnswer {
+		return structs.RowBitmap{}, fail(structs.QUERY_TOO_LARGE, fmt.Sprintf("the answer takes %d bytes and UDP carries %d: use tcp", size, maxUDPAnswer))
+	}
+	w, err := rows.Encode(b, format)
+	switch {
+	case errors.Is(err, rows.ErrTooLarge):
+		return w, fail(structs.QUERY_TOO_LARGE, fmt.Sprintf("%v: use roaring, or pages", err))
+	case err != nil:
+		return w, fmt.Errorf("slave: answer: %w", err)
+	}
+	return w, nil
+}
+
+func overUDP(ctx context.Context) bool {
+	call := rpc.CallFromContext(ctx)
+	return call != nil && call.Network == "udp"
+}
