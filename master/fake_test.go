@@ -94,7 +94,7 @@ func (s *fake) start() {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(s.fleet.t, err)
 	s.at.Store(l.Addr().String())
-	s.srv = rpc.NewServer(rpc.ServerConfig{})
+	s.srv = rpc.NewServer(rpc.ServerConfig{Logger: testLogger()})
 	s.mu.Lock()
 	s.instance = instances.Add(1)
 	s.mu.Unlock()

@@ -164,6 +164,7 @@ func TestUnavailableNamesAll(t *testing.T) {
 	w.put(3, three[2:], 3)
 	w.slaves[three[0]].stop()
 	w.slaves[three[1]].stop()
+	w.state(catalog.Down, three[:2]...)
 	f := w.fails("R:1-3", structs.QUERY_UNAVAILABLE)
 	require.Equal(t, []uint64{1, 2}, f.Vectors)
 	require.EqualValues(t, 2, f.VectorsTotal)

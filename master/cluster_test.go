@@ -1,0 +1,250 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"starfish/catalog"
+	"starfish/rpc"
+	"starfish/structs"
+)
+
+func TestConfigFaultsAreJoined(t *testing.T) {
+	err := Config{Port: 70000, Replicas: 99, HopTimeout: -1, Coordinator: "me", Balance: "x", Portmap: "y"}.Check()
+	for _, want := range []string{"--data", "70000", "99", "negative", `"me"`, `"x"`, `"y"`} {
+		require.ErrorContains(t, err, want)
+	}
+	require.NoError(t, Config{Data: "d"}.Check())
+	_, err = New(Config{Data: t.TempDir(), NoOverlap: true, Replicas: 2})
+	require.ErrorContains(t, err, "overlap")
+
+	cfg := Config{Data: t.TempDir(), unregistered: true, Logger: testLogger(), Port: AnyPort}
+	m, err := New(cfg)
+	require.NoError(t, err)
+	_, err = New(cfg)
+	require.ErrorIs(t, err, catalog.ErrLocked)
+	require.NoError(t, m.Close())
+
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer busy.Close()
+	cfg.Port = busy.Addr().(*net.TCPAddr).Port
+	m, err = New(cfg)
+	require.NoError(t, err)
+	require.ErrorContains(t, m.Run(context.Background()), "address already in use")
+}
+
+func TestJoinIsIdempotent(t *testing.T) {
+	w := newWorld(t, nil, three...)
+	a := w.join(three[0])
+	require.Equal(t, a, w.join(three[0]))
+	require.Len(t, a.Machines, 3)
+	require.Equal(t, structs.ClusterMachine{Addr: "10.0.0.1", Protocol: 2}, a.Machines[0])
+	for _, req := range []structs.JoinRequest{
+		{Addr: "", Protocol: 2},
+		{Addr: "a b", Protocol: 2},
+		{Addr: "0.0.0.0", Protocol: 2},
+		{Addr: "10.0.0.1:20490", Protocol: 2},
+		{Addr: "10.0.0.4", Protocol: 3},
+		{Addr: "10.0.0.4", Protocol: 2, Ids: []structs.IdRange{{}}},
+		{Addr: "10.0.0.4", Protocol: 1},
+	} {
+		r, err := w.client.MasterJoin(w.ctx(), req)
+		require.NoError(t, err)
+		require.Equal(t, structs.QUERY_FAILED, r.Status, "%+v", req)
+		require.NotEmpty(t, r.Failure.Message)
+	}
+	require.Len(t, w.m.status().Slaves, 3)
+
+	// One that cannot be reached is a member, and down.
+	r, err := w.client.MasterJoin(w.ctx(), structs.JoinRequest{Addr: "10.0.0.4", Protocol: 2})
+	require.NoError(t, err)
+	require.Equal(t, structs.QUERY_OK, r.Status)
+	require.Greater(t, r.Answer.Epoch, a.Epoch)
+	w.state(catalog.Down, "10.0.0.4")
+	st, err := w.client.MasterStatus(w.ctx())
+	require.NoError(t, err)
+	require.Contains(t, st.Slaves[3].Problem, "10.0.0.4")
+}
+
+// TestInventoryIsCompared: what a slave lacks is not asked of it, what the
+// catalog does not know is shown and not revived.
+func TestInventoryIsCompared(t *testing.T) {
+	w := newWorld(t, nil, three[:2]...)
+	all := w.fill(50)
+	s := w.slaves[three[0]]
+	s.stop()
+	w.state(catalog.Down, three[0])
+	for id := range uint64(10) {
+		s.drop(id * 5)
+	}
+	for id := range uint64(7) {
+		s.set(1000+id*1000, 1, 99)
+	}
+	s.pageSize = 8
+	s.start()
+	w.serving(three[0])
+	st := w.m.status().Slaves[0]
+	require.EqualValues(t, 10, st.Missing)
+	require.EqualValues(t, 7, st.SetAside)
+	require.EqualValues(t, 50, st.Members)
+	require.Equal(t, all, w.rows("R:*"))
+	w.fails("P:1000", structs.QUERY_NO_SUCH_VECTOR)
+
+	// A new process with an empty disk, noticed at its join.
+	for id := range uint64(50) {
+		s.drop(id)
+	}
+	s.mu.Lock()
+	s.instance = instances.Add(1)
+	s.mu.Unlock()
+	w.join(three[0])
+	w.await("the loss is seen", func(sn *catalog.Snapshot) bool { return sn.Slaves()[0].Missing == 50 })
+	w.serving(three[0])
+	require.Equal(t, all, w.rows("R:*"))
+	require.Zero(t, w.m.status().Unavailable)
+
+	// An inventory that makes no sense keeps the slave out.
+	s.setRefuse(func(op string, _ uint64) error {
+		if op == "inventory" {
+			return errors.New("torn page")
+		}
+		return nil
+	})
+	s.stop()
+	w.state(catalog.Down, three[0])
+	s.start()
+	w.m.mon.slave(three[0]).wake()
+	w.await("the problem is told", func(sn *catalog.Snapshot) bool {
+		return sn.Slaves()[0].State == catalog.Down && len(sn.Slaves()[0].Problem) > 0
+	})
+	s.setRefuse(nil)
+	w.serving(three[0])
+}
+
+func TestMembersPages(t *testing.T) {
+	w := newWorld(t, nil, three...)
+	w.fill(25)
+	w.put(1<<63, three[:1], 1)
+	var ids []uint64
+	for req := (structs.MembersRequest{MaxMembers: 10}); ; {
+		p, err := w.client.MasterMembers(w.ctx(), req)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(p.Members), 10)
+		for _, m := range p.Members {
+			ids = append(ids, m.Id)
+			require.NotEmpty(t, m.Holders)
+			require.False(t, m.Pending)
+		}
+		if !p.More {
+			break
+		}
+		req.FirstId = ids[len(ids)-1] + 1
+	}
+	require.Len(t, ids, 26)
+	require.IsIncreasing(t, ids)
+	p, err := w.client.MasterMembers(w.ctx(), structs.MembersRequest{})
+	require.NoError(t, err)
+	require.Len(t, p.Members, 26)
+	require.False(t, p.More)
+	require.Equal(t, []structs.MachineName{"10.0.0.1"}, p.Members[25].Holders)
+	require.Len(t, w.m.members(structs.MembersRequest{}, 200).Members, 3)
+}
+
+// strangerListener accepts connections that come from 192.0.2.7.
+type strangerListener struct{ net.Listener }
+
+func (l strangerListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return strangerConn{c}, err
+}
+
+type strangerConn struct{ net.Conn }
+
+func (strangerConn) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.7:999"))
+}
+
+func TestWhoMayChange(t *testing.T) {
+	for _, allow := range []bool{false, true} {
+		w := newWorld(t, func(c *Config) {
+			if allow {
+				c.Allow = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/29")}
+			}
+		}, three[:2]...)
+		w.put(7, nil, 5)
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		w.m.bg.Go(func() { w.m.srv.Serve(strangerListener{l}) })
+		c, err := rpc.Dial(w.ctx(), "tcp", l.Addr().String(), rpc.ClientConfig{})
+		require.NoError(t, err)
+		defer c.Close()
+		stranger := structs.NewMasterProgMasterV2Client(c)
+
+		q, err := stranger.MasterQuery(w.ctx(), structs.QueryRequest{Text: "P:7"})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, q.Answer.Count)
+		put, err := stranger.MasterPut(w.ctx(), structs.PutRequest{Id: 7})
+		require.NoError(t, err)
+		join, err := stranger.MasterJoin(w.ctx(), structs.JoinRequest{Addr: "10.0.0.2", Protocol: 2})
+		require.NoError(t, err)
+		del, err := stranger.MasterDelete(w.ctx(), 7)
+		require.NoError(t, err)
+		want := structs.QUERY_DENIED
+		if allow {
+			want = structs.QUERY_OK
+		} else {
+			require.Equal(t, []uint32{5}, w.rows("P:7"))
+			require.Contains(t, put.Failure.Message, "--allow")
+		}
+		require.Equal(t, []structs.QueryStatus{want, want, want}, []structs.QueryStatus{put.Status, join.Status, del.Status})
+	}
+}
+
+// TestShutdownDrains: a query and a put that are in flight at the end are answered.
+func TestShutdownDrains(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.DrainTimeout = patience }, three[:1]...)
+	w.put(1, nil, 1)
+	s := w.slaves[three[0]]
+	in, release := make(chan struct{}, 2), make(chan struct{})
+	s.setRefuse(func(op string, _ uint64) error {
+		if op == "handle" || op == "store" {
+			in <- struct{}{}
+			<-release
+		}
+		return nil
+	})
+	type result struct {
+		err    error
+		status structs.QueryStatus
+	}
+	results := make(chan result, 2)
+	go func() {
+		r, err := w.client.MasterQuery(w.ctx(), structs.QueryRequest{Text: "P:1"})
+		results <- result{err, r.Status}
+	}()
+	go func() {
+		r, err := w.client.MasterPut(w.ctx(), structs.PutRequest{Id: 2})
+		results <- result{err, r.Status}
+	}()
+	<-in
+	<-in
+	ended := make(chan struct{})
+	go func() { defer close(ended); w.end() }()
+	select {
+	case <-ended:
+		require.Fail(t, "ended with calls in flight")
+	case <-time.After(testHop / 3):
+	}
+	close(release)
+	for range 2 {
+		require.Equal(t, result{nil, structs.QUERY_OK}, <-results)
+	}
+	<-ended
+}
