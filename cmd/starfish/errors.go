@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"starfish/client"
+	"starfish/structs"
+)
+
+// usageError is a command line that cannot be run: exit code 2.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Errorf(format, args...)}
+}
+
+// usageArgs makes what cobra says about arguments a usage error.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return &usageError{err}
+		}
+		return nil
+	}
+}
+
+// queryError is a failed query with its text, to show where it failed.
+type queryError struct {
+	text string
+	err  error
+}
+
+func (e *queryError) Error() string { return e.err.Error() }
+func (e *queryError) Unwrap() error { return e.err }
+
+// describe writes an error for a person: what, where, and what to do next.
+func describe(err error) string {
+	msg := strings.TrimPrefix(err.Error(), "client: ")
+	if u := (*client.UnreachableError)(nil); errors.As(err, &u) {
+		return fmt.Sprintf("no master at %s: %v\nstart one with 'starfish up', or name its host with --master or STARFISH_MASTER", u.Host, u.Err)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		msg += "\nno answer in time; allow more with --timeout"
+	}
+	e := (*client.Error)(nil)
+	if !errors.As(err, &e) {
+		return msg
+	}
+	var b strings.Builder
+	b.WriteString(msg)
+	if q := (*queryError)(nil); errors.As(err, &q) && e.Status == structs.QUERY_SYNTAX && e.Failure.Position > 0 {
+		b.WriteString("\n" + caret(q.text, int(e.Failure.Position)))
+	}
+	writeConcerned(&b, e)
+	if hint := hints[e.Status]; hint != "" {
+		b.WriteString("\n" + hint)
+	}
+	return b.String()
+}
+
+// hints is what to do next about each status.
+var hints = map[structs.QueryStatus]string{
+	structs.QUERY_SYNTAX:         "'starfish query --help' has examples; quote the text, & is special to a shell",
+	structs.QUERY_NO_SUCH_VECTOR: "'starfish members' lists the vectors there are",
+	structs.QUERY_UNAVAILABLE:    "'starfish status' shows the slaves",
+	structs.QUERY_DEADLINE:       "allow more with --deadline",
+	structs.QUERY_DENIED:         "changes are taken from the master's own host, or from the addresses of its --allow",
+}
+
+// writeConcerned adds the ids and the machines that the message left out.
+func writeConcerned(b *strings.Builder, e *client.Error) {
+	f := &e.Failure
+	if n := len(f.Vectors); n > 0 && !strings.Contains(f.Message, fmt.Sprint(f.Vectors[0])) {
+		shown := f.Vectors[:min(n, 10)]
+		ids := make([]string, len(shown))
+		for i, id := range shown {
+			ids[i] = fmt.Sprint(id)
+		}
+		fmt.Fprintf(b, "\nvectors: %s", strings.Join(ids, ", "))
+		if more := max(f.VectorsTotal, uint64(n)) - uint64(len(shown)); more > 0 {
+			fmt.Fprintf(b, " and %d more", more)
+		}
+	}
+	var names []string
+	for _, m := range f.FailedMachines {
+		if !strings.Contains(f.Message, string(m)) {
+			names = append(names, string(m))
+		}
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(b, "\nmachines: %s", strings.Join(names, ", "))
+	}
+}
+
+// caret shows the text with a mark under its byte pos (1-based; one past the
+// end is allowed). A long text is cut to what is around the byte.
+func caret(text string, pos int) string {
+	const around = 36
+	at := min(max(pos-1, 0), len(text))
+	lo, hi := max(at-around, 0), min(at+around, len(text))
+	for lo > 0 && !utf8.RuneStart(text[lo]) {
+		lo--
+	}
+	for hi < len(text) && !utf8.RuneStart(text[hi]) {
+		hi++
+	}
+	before, after := printable(text[lo:at]), printable(text[at:hi])
+	if lo > 0 {
+		before = "..." + before
+	}
+	if hi < len(text) {
+		after += "..."
+	}
+	return "  " + before + after + "\n  " + strings.Repeat(" ", utf8.RuneCountInString(before)) + "^"
+}
+
+// printable replaces what would move the cursor.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+}
