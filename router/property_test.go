@@ -34,10 +34,11 @@ func drawWorld(t *rapid.T) *world {
 		waits: map[uint64]bool{}, claims: map[string]int64{}, protocols: map[string]uint32{},
 	}
 	var addrs []string
+	priorities := rapid.SampledFrom([][]int64{{unset}, {1}, {1, 2}, {unset, math.MaxInt32}, {unset, 1, 2, math.MaxInt32, math.MinInt32}}).Draw(t, "priorities")
 	for i := range rapid.IntRange(1, 6).Draw(t, "slaves") {
 		a := fmt.Sprintf("10.0.0.%d", 7+i)
 		addrs = append(addrs, a)
-		c.slave(a, rapid.SampledFrom([]int64{unset, unset, 1, 2, math.MaxInt32, math.MinInt32}).Draw(t, "priority"))
+		c.slave(a, rapid.SampledFrom(priorities).Draw(t, "priority"))
 	}
 	if rapid.Bool().Draw(t, "static") {
 		c.static("c", 35, maxDrawn-1)
