@@ -3,7 +3,6 @@ package portmap
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -254,7 +253,7 @@ func TestLongRecordEndsTheConnection(t *testing.T) {
 	require.True(t, errors.Is(err, io.EOF) || err != nil && !os.IsTimeout(err), "closed: %v", err)
 }
 
-// FuzzServer sends any bytes as a call over TCP: the portmapper answers or
+// FuzzServer sends any bytes as a call over a stream: the portmapper answers or
 // closes, and answers the next caller.
 func FuzzServer(f *testing.F) {
 	files, err := filepath.Glob("testdata/golden/*_tcp.hex")
@@ -266,24 +265,19 @@ func FuzzServer(f *testing.F) {
 	f.Add([]byte{})
 	b := newBench(f, recorded(ownerUnknown))
 	null := withMark(request(PMAP_PROG, PMAP_VERS, 0))
-	_, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	f.Fuzz(func(t *testing.T, call []byte) {
 		if len(call) > MaxRecord {
 			return
 		}
-		conn, err := net.Dial("tcp", b.tcp)
+		conn := b.dial(t, "unix")
+		_, err := conn.Write(withMark(call))
 		require.NoError(t, err)
-		defer conn.Close()
-		require.NoError(t, conn.SetDeadline(time.Now().Add(replyTimeout)))
-		_, err = conn.Write(withMark(call))
-		require.NoError(t, err)
-		require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+		require.NoError(t, conn.(*net.UnixConn).CloseWrite())
 		reply, err := io.ReadAll(conn)
 		require.False(t, os.IsTimeout(err), "neither answered nor closed")
 		require.True(t, err != nil || len(reply) == 0 || len(reply) >= 24, "%x", reply)
 
-		got := b.roundTrip(t, "tcp", null)
+		got := b.roundTrip(t, "unix", null)
 		require.True(t, bytes.HasSuffix(got, []byte{0, 0, 0, 0}))
 	})
 }

@@ -182,7 +182,7 @@ func answersNull(ctx context.Context, reg Registration) bool {
 	host := addr.Addr()
 	switch {
 	case host.IsUnspecified() && host.Is4():
-		host = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		host = loopback4
 	case host.IsUnspecified():
 		host = netip.IPv6Loopback()
 	}

@@ -24,7 +24,7 @@ const anyPortTries = 20
 type endpoint struct {
 	addr   netip.Addr
 	device string // bound to this interface only; "" for none
-	must   bool   // a failure is the caller's, not this host's lack of IPv6
+	must   bool   // also where the host has no such address
 }
 
 // sockets are the open sockets of a server.
@@ -44,13 +44,17 @@ func (s *sockets) close() {
 	}
 }
 
-// endpoints lists what to serve: every loopback address, and the addresses
-// of listen. Loopback is a wildcard socket bound to the interface lo, so that
+// endpoints lists what to serve: every loopback address, and the addresses of
+// listen. Loopback is a wildcard socket bound to the interface lo, so that
 // 127.0.0.2 and the like answer too; the further addresses are bound to their
 // own interface, since a wildcard of lo and an address of no interface exclude
-// each other. 0.0.0.0 or :: among listen covers all of its family.
-func endpoints(listen []netip.Addr) []endpoint {
-	v4 := []endpoint{{addr: netip.IPv4Unspecified(), device: loopbackDevice, must: true}}
+// each other. 0.0.0.0 or :: among listen covers all of its family. Without lo
+// (""), it is 127.0.0.1 and the loopback addresses of listen.
+func endpoints(listen []netip.Addr, lo string) []endpoint {
+	v4 := []endpoint{{addr: netip.IPv4Unspecified(), device: lo, must: true}}
+	if lo == "" {
+		v4[0].addr = loopback4
+	}
 	v6 := []endpoint{{addr: netip.IPv6Loopback()}}
 	all4, all6 := false, false
 	for _, addr := range listen {
@@ -60,9 +64,9 @@ func endpoints(listen []netip.Addr) []endpoint {
 			all4 = true
 		case addr.IsUnspecified():
 			all6 = true
-		case addr.IsLoopback():
+		case addr.IsLoopback() && (addr.Is6() || lo != "" || addr == loopback4):
 		case addr.Is4():
-			v4 = append(v4, endpoint{addr, deviceOf(addr), true})
+			v4 = append(v4, endpoint{addr, deviceOf(addr, lo), true})
 		default:
 			v6 = append(v6, endpoint{addr, "", true})
 		}
@@ -76,8 +80,15 @@ func endpoints(listen []netip.Addr) []endpoint {
 	return append(v4, v6...)
 }
 
-// deviceOf is the interface that has addr, "" where none has.
-func deviceOf(addr netip.Addr) string {
+// loopback4 is what remains of loopback where sockets cannot be bound to lo.
+var loopback4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// deviceOf is the interface that has addr; "" where none has, and where sockets
+// are not bound to interfaces.
+func deviceOf(addr netip.Addr, lo string) string {
+	if lo == "" {
+		return ""
+	}
 	ifs, err := net.Interfaces()
 	if err != nil {
 		return ""
@@ -113,18 +124,26 @@ func openSockets(ctx context.Context, listen []netip.Addr, port int) (*sockets, 
 }
 
 func openPort(ctx context.Context, listen []netip.Addr, port uint16) (*sockets, error) {
+	s, err := openAll(ctx, endpoints(listen, loopbackDevice), port)
+	if errors.Is(err, errDevice) {
+		s, err = openAll(ctx, endpoints(listen, ""), port)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("portmap: listen: %w", err)
+	}
+	return s, nil
+}
+
+func openAll(ctx context.Context, eps []endpoint, port uint16) (*sockets, error) {
 	s := &sockets{port: port}
-	for _, ep := range endpoints(listen) {
+	for _, ep := range eps {
 		err := s.open(ctx, ep)
-		if ep.device == loopbackDevice && errors.Is(err, errDevice) {
-			err = s.open(ctx, endpoint{addr: netip.AddrFrom4([4]byte{127, 0, 0, 1}), must: true})
-		}
 		if err != nil && !ep.must && (errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EAFNOSUPPORT)) {
-			continue
+			continue // no IPv6 here
 		}
 		if err != nil {
 			s.close()
-			return nil, fmt.Errorf("portmap: listen: %w", err)
+			return nil, err
 		}
 		s.ipv6 = s.ipv6 || ep.addr.Is6()
 	}

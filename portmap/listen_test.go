@@ -28,25 +28,34 @@ func TestEndpoints(t *testing.T) {
 	any4 := endpoint{netip.MustParseAddr("0.0.0.0"), "", true}
 	lo6 := endpoint{netip.MustParseAddr("::1"), "", false}
 	any6 := endpoint{netip.MustParseAddr("::"), "", true}
+	one := endpoint{netip.MustParseAddr("192.0.2.1"), "", true}
 	for _, c := range []struct {
 		name   string
+		device string
 		listen []string
 		want   []endpoint
 	}{
-		{"Default", nil, []endpoint{lo, lo6}},
-		{"LoopbackIsThere", []string{"127.0.0.7", "::1"}, []endpoint{lo, lo6}},
-		{"Everything4", []string{"0.0.0.0", "192.0.2.1"}, []endpoint{any4, lo6}},
-		{"Everything", []string{"0.0.0.0", "::"}, []endpoint{any4, any6}},
-		{"One", []string{"192.0.2.1"}, []endpoint{lo, {netip.MustParseAddr("192.0.2.1"), "", true}, lo6}},
+		{"Default", "lo", nil, []endpoint{lo, lo6}},
+		{"LoopbackIsThere", "lo", []string{"127.0.0.7", "::1"}, []endpoint{lo, lo6}},
+		{"Everything4", "lo", []string{"0.0.0.0", "192.0.2.1"}, []endpoint{any4, lo6}},
+		{"Everything", "lo", []string{"0.0.0.0", "::"}, []endpoint{any4, any6}},
+		{"One", "lo", []string{"192.0.2.1"}, []endpoint{lo, one, lo6}},
+		{"NoDevice", "", []string{"127.0.0.1", "127.0.0.7", "192.0.2.1"},
+			[]endpoint{{loopback4, "", true}, {netip.MustParseAddr("127.0.0.7"), "", true}, one, lo6}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var listen []netip.Addr
 			for _, s := range c.listen {
 				listen = append(listen, netip.MustParseAddr(s))
 			}
-			require.Equal(t, c.want, endpoints(listen))
+			require.Equal(t, c.want, endpoints(listen, c.device))
 		})
 	}
+}
+
+func TestNoSuchDevice(t *testing.T) {
+	_, err := openAll(context.Background(), []endpoint{{loopback4, "no-such-device", true}}, 0)
+	require.ErrorIs(t, err, errDevice)
 }
 
 func TestSocketFile(t *testing.T) {

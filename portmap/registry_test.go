@@ -31,6 +31,23 @@ func TestUaddr(t *testing.T) {
 	require.Equal(t, "::.80.0", WildcardUaddr("udp6", 20480))
 }
 
+// What parses is written back to the same address.
+func FuzzParseUaddr(f *testing.F) {
+	for _, s := range []string{"127.0.0.1.0.111", "::1.255.255", "::.0.0", "1.2.3.4.5", "fe80::1%lo.1.2", "", "...", "1.1.1.1.256.1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		addr, err := ParseUaddr(s)
+		if err != nil {
+			require.ErrorIs(t, err, ErrUaddr)
+			return
+		}
+		again, err := ParseUaddr(Uaddr(addr))
+		require.NoError(t, err)
+		require.Equal(t, addr, again)
+	})
+}
+
 func TestMergeUaddr(t *testing.T) {
 	for _, c := range []struct{ name, stored, local, want string }{
 		{"WildcardBecomesLocal", "0.0.0.0.8.1", "127.0.0.3", "127.0.0.3.8.1"},
