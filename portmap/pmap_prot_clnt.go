@@ -60,10 +60,7 @@ func (c *PmapProgPmapVersClient) PmapprocGetport(ctx context.Context, arg Mappin
 func (c *PmapProgPmapVersClient) PmapprocDump(ctx context.Context) (PmaplistPtr, error) {
 	var res PmaplistPtr
 	err := c.c.Call(ctx, PMAP_PROG, PMAP_VERS, PMAPPROC_DUMP, nil, xdr.DecodeFunc(func(d *xdr.Decoder) error {
-		if err := DecodePmaplistPtr(d, &res); err != nil {
-			return err
-		}
-		return d.Err()
+		return decodePmaplistList(d, &res)
 	}))
 	return res, err
 }

@@ -55,43 +55,40 @@ func servePmapProgPmapVersPmapprocNull(ctx context.Context, h PmapProgPmapVersHa
 	return b, h.PmapprocNull(ctx)
 }
 
-func servePmapProgPmapVersPmapprocSet(ctx context.Context, h PmapProgPmapVersHandler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func servePmapProgPmapVersPmapprocSet(ctx context.Context, h PmapProgPmapVersHandler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg Mapping
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.PmapprocSet(ctx, arg)
 	if err != nil {
 		return b, err
 	}
-	b = xdr.AppendBool(b, res)
-	return b, nil
+	return xdr.AppendBool(b, res), nil
 }
 
-func servePmapProgPmapVersPmapprocUnset(ctx context.Context, h PmapProgPmapVersHandler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func servePmapProgPmapVersPmapprocUnset(ctx context.Context, h PmapProgPmapVersHandler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg Mapping
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.PmapprocUnset(ctx, arg)
 	if err != nil {
 		return b, err
 	}
-	b = xdr.AppendBool(b, res)
-	return b, nil
+	return xdr.AppendBool(b, res), nil
 }
 
-func servePmapProgPmapVersPmapprocGetport(ctx context.Context, h PmapProgPmapVersHandler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func servePmapProgPmapVersPmapprocGetport(ctx context.Context, h PmapProgPmapVersHandler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg Mapping
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.PmapprocGetport(ctx, arg)
 	if err != nil {
 		return b, err
 	}
-	b = xdr.AppendUint32(b, res)
-	return b, nil
+	return xdr.AppendUint32(b, res), nil
 }
 
 func servePmapProgPmapVersPmapprocDump(ctx context.Context, h PmapProgPmapVersHandler, _ *xdr.Decoder, b []byte) ([]byte, error) {
@@ -99,15 +96,12 @@ func servePmapProgPmapVersPmapprocDump(ctx context.Context, h PmapProgPmapVersHa
 	if err != nil {
 		return b, err
 	}
-	if b, err = AppendPmaplistPtr(b, res); err != nil {
-		return b, err
-	}
-	return b, nil
+	return appendPmaplistList(b, res)
 }
 
-func servePmapProgPmapVersPmapprocCallit(ctx context.Context, h PmapProgPmapVersHandler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func servePmapProgPmapVersPmapprocCallit(ctx context.Context, h PmapProgPmapVersHandler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg CallArgs
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.PmapprocCallit(ctx, arg)

@@ -33,8 +33,7 @@ func (v Mapping) AppendXDR(b []byte) ([]byte, error) {
 	b = xdr.AppendUint32(b, v.Prog)
 	b = xdr.AppendUint32(b, v.Vers)
 	b = xdr.AppendUint32(b, v.Prot)
-	b = xdr.AppendUint32(b, v.Port)
-	return b, nil
+	return xdr.AppendUint32(b, v.Port), nil
 }
 
 // DecodeXDR reads v.
@@ -71,19 +70,12 @@ func (v *Pmaplist) DecodeXDR(d *xdr.Decoder) error {
 
 // appendNode appends v without the nodes after it.
 func (v *Pmaplist) appendNode(b []byte) ([]byte, error) {
-	var err error
-	if b, err = v.Map.AppendXDR(b); err != nil {
-		return b, err
-	}
-	return b, nil
+	return v.Map.AppendXDR(b)
 }
 
 // decodeNode reads v without the nodes after it.
 func (v *Pmaplist) decodeNode(d *xdr.Decoder) error {
-	if err := v.Map.DecodeXDR(d); err != nil {
-		return err
-	}
-	return d.Err()
+	return v.Map.DecodeXDR(d)
 }
 
 // appendPmaplistList appends the list that begins with v, which may be nil.
@@ -105,6 +97,7 @@ func appendPmaplistList(b []byte, v *Pmaplist) ([]byte, error) {
 func decodePmaplistList(d *xdr.Decoder, p **Pmaplist) error {
 	var free []Pmaplist
 	var slabs xdr.Slabs
+	*p = nil
 	for d.More() {
 		if len(free) == 0 {
 			free = make([]Pmaplist, slabs.Next(d, 20))
@@ -117,7 +110,6 @@ func decodePmaplistList(d *xdr.Decoder, p **Pmaplist) error {
 		*p = n
 		p = &n.Next
 	}
-	*p = nil
 	return d.Err()
 }
 
@@ -126,19 +118,12 @@ type PmaplistPtr = *Pmaplist
 
 // AppendPmaplistPtr appends v.
 func AppendPmaplistPtr(b []byte, v PmaplistPtr) ([]byte, error) {
-	var err error
-	if b, err = appendPmaplistList(b, v); err != nil {
-		return b, err
-	}
-	return b, nil
+	return appendPmaplistList(b, v)
 }
 
 // DecodePmaplistPtr reads *v.
 func DecodePmaplistPtr(d *xdr.Decoder, v *PmaplistPtr) error {
-	if err := decodePmaplistList(d, v); err != nil {
-		return err
-	}
-	return d.Err()
+	return decodePmaplistList(d, v)
 }
 
 // CallArgs is the struct call_args.
@@ -158,7 +143,7 @@ func (v CallArgs) AppendXDR(b []byte) ([]byte, error) {
 	b = xdr.AppendUint32(b, v.Vers)
 	b = xdr.AppendUint32(b, v.Proc)
 	if b, err = xdr.AppendOpaque(b, v.Args, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("call_args.args", err)
 	}
 	return b, nil
 }
@@ -183,7 +168,7 @@ func (v CallResult) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	b = xdr.AppendUint32(b, v.Port)
 	if b, err = xdr.AppendOpaque(b, v.Res, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("call_result.res", err)
 	}
 	return b, nil
 }

@@ -54,10 +54,7 @@ func (c *RpcbprogRpcbversClient) RpcbprocGetaddr(ctx context.Context, arg Rpcb) 
 func (c *RpcbprogRpcbversClient) RpcbprocDump(ctx context.Context) (RpcblistPtr, error) {
 	var res RpcblistPtr
 	err := c.c.Call(ctx, RPCBPROG, RPCBVERS, RPCBPROC_DUMP, nil, xdr.DecodeFunc(func(d *xdr.Decoder) error {
-		if err := DecodeRpcblistPtr(d, &res); err != nil {
-			return err
-		}
-		return d.Err()
+		return decodeRpListList(d, &res)
 	}))
 	return res, err
 }
@@ -86,7 +83,7 @@ func (c *RpcbprogRpcbversClient) RpcbprocUaddr2taddr(ctx context.Context, arg st
 	args := xdr.AppendFunc(func(b []byte) ([]byte, error) {
 		var err error
 		if b, err = xdr.AppendString(b, arg, math.MaxUint32); err != nil {
-			return b, err
+			return b, xdr.FieldError("RPCBPROC_UADDR2TADDR", err)
 		}
 		return b, nil
 	})
@@ -147,10 +144,7 @@ func (c *RpcbprogRpcbvers4Client) RpcbprocGetaddr(ctx context.Context, arg Rpcb)
 func (c *RpcbprogRpcbvers4Client) RpcbprocDump(ctx context.Context) (RpcblistPtr, error) {
 	var res RpcblistPtr
 	err := c.c.Call(ctx, RPCBPROG, RPCBVERS4, RPCBPROC_DUMP, nil, xdr.DecodeFunc(func(d *xdr.Decoder) error {
-		if err := DecodeRpcblistPtr(d, &res); err != nil {
-			return err
-		}
-		return d.Err()
+		return decodeRpListList(d, &res)
 	}))
 	return res, err
 }
@@ -179,7 +173,7 @@ func (c *RpcbprogRpcbvers4Client) RpcbprocUaddr2taddr(ctx context.Context, arg s
 	args := xdr.AppendFunc(func(b []byte) ([]byte, error) {
 		var err error
 		if b, err = xdr.AppendString(b, arg, math.MaxUint32); err != nil {
-			return b, err
+			return b, xdr.FieldError("RPCBPROC_UADDR2TADDR", err)
 		}
 		return b, nil
 	})
@@ -223,10 +217,7 @@ func (c *RpcbprogRpcbvers4Client) RpcbprocIndirect(ctx context.Context, arg Rpcb
 func (c *RpcbprogRpcbvers4Client) RpcbprocGetaddrlist(ctx context.Context, arg Rpcb) (RpcbEntryListPtr, error) {
 	var res RpcbEntryListPtr
 	err := c.c.Call(ctx, RPCBPROG, RPCBVERS4, RPCBPROC_GETADDRLIST, arg, xdr.DecodeFunc(func(d *xdr.Decoder) error {
-		if err := DecodeRpcbEntryListPtr(d, &res); err != nil {
-			return err
-		}
-		return d.Err()
+		return decodeRpcbEntryListList(d, &res)
 	}))
 	return res, err
 }

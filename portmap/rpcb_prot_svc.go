@@ -61,35 +61,33 @@ func RegisterRpcbprogRpcbvers(s *rpc.Server, h RpcbprogRpcbversHandler) {
 	}))
 }
 
-func serveRpcbprogRpcbversRpcbprocSet(ctx context.Context, h RpcbprogRpcbversHandler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveRpcbprogRpcbversRpcbprocSet(ctx context.Context, h RpcbprogRpcbversHandler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg Rpcb
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.RpcbprocSet(ctx, arg)
 	if err != nil {
 		return b, err
 	}
-	b = xdr.AppendBool(b, res)
-	return b, nil
+	return xdr.AppendBool(b, res), nil
 }
 
-func serveRpcbprogRpcbversRpcbprocUnset(ctx context.Context, h RpcbprogRpcbversHandler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveRpcbprogRpcbversRpcbprocUnset(ctx context.Context, h RpcbprogRpcbversHandler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg Rpcb
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.RpcbprocUnset(ctx, arg)
 	if err != nil {
 		return b, err
 	}
-	b = xdr.AppendBool(b, res)
-	return b, nil
+	return xdr.AppendBool(b, res), nil
 }
 
-func serveRpcbprogRpcbversRpcbprocGetaddr(ctx context.Context, h RpcbprogRpcbversHandler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveRpcbprogRpcbversRpcbprocGetaddr(ctx context.Context, h RpcbprogRpcbversHandler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg Rpcb
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.RpcbprocGetaddr(ctx, arg)
@@ -97,7 +95,7 @@ func serveRpcbprogRpcbversRpcbprocGetaddr(ctx context.Context, h RpcbprogRpcbver
 		return b, err
 	}
 	if b, err = xdr.AppendString(b, res, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("RPCBPROC_GETADDR", err)
 	}
 	return b, nil
 }
@@ -107,15 +105,12 @@ func serveRpcbprogRpcbversRpcbprocDump(ctx context.Context, h RpcbprogRpcbversHa
 	if err != nil {
 		return b, err
 	}
-	if b, err = AppendRpcblistPtr(b, res); err != nil {
-		return b, err
-	}
-	return b, nil
+	return appendRpListList(b, res)
 }
 
-func serveRpcbprogRpcbversRpcbprocCallit(ctx context.Context, h RpcbprogRpcbversHandler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveRpcbprogRpcbversRpcbprocCallit(ctx context.Context, h RpcbprogRpcbversHandler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg RpcbRmtcallargs
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.RpcbprocCallit(ctx, arg)
@@ -130,14 +125,13 @@ func serveRpcbprogRpcbversRpcbprocGettime(ctx context.Context, h RpcbprogRpcbver
 	if err != nil {
 		return b, err
 	}
-	b = xdr.AppendUint32(b, res)
-	return b, nil
+	return xdr.AppendUint32(b, res), nil
 }
 
-func serveRpcbprogRpcbversRpcbprocUaddr2taddr(ctx context.Context, h RpcbprogRpcbversHandler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveRpcbprogRpcbversRpcbprocUaddr2taddr(ctx context.Context, h RpcbprogRpcbversHandler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg string
-	arg = args.String(math.MaxUint32)
-	if err := args.Err(); err != nil {
+	arg = d.String(math.MaxUint32)
+	if err := d.Err(); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.RpcbprocUaddr2taddr(ctx, arg)
@@ -147,9 +141,9 @@ func serveRpcbprogRpcbversRpcbprocUaddr2taddr(ctx context.Context, h RpcbprogRpc
 	return res.AppendXDR(b)
 }
 
-func serveRpcbprogRpcbversRpcbprocTaddr2uaddr(ctx context.Context, h RpcbprogRpcbversHandler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveRpcbprogRpcbversRpcbprocTaddr2uaddr(ctx context.Context, h RpcbprogRpcbversHandler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg Netbuf
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.RpcbprocTaddr2uaddr(ctx, arg)
@@ -157,7 +151,7 @@ func serveRpcbprogRpcbversRpcbprocTaddr2uaddr(ctx context.Context, h RpcbprogRpc
 		return b, err
 	}
 	if b, err = xdr.AppendString(b, res, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("RPCBPROC_TADDR2UADDR", err)
 	}
 	return b, nil
 }
@@ -229,35 +223,33 @@ func RegisterRpcbprogRpcbvers4(s *rpc.Server, h RpcbprogRpcbvers4Handler) {
 	}))
 }
 
-func serveRpcbprogRpcbvers4RpcbprocSet(ctx context.Context, h RpcbprogRpcbvers4Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveRpcbprogRpcbvers4RpcbprocSet(ctx context.Context, h RpcbprogRpcbvers4Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg Rpcb
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.RpcbprocSet(ctx, arg)
 	if err != nil {
 		return b, err
 	}
-	b = xdr.AppendBool(b, res)
-	return b, nil
+	return xdr.AppendBool(b, res), nil
 }
 
-func serveRpcbprogRpcbvers4RpcbprocUnset(ctx context.Context, h RpcbprogRpcbvers4Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveRpcbprogRpcbvers4RpcbprocUnset(ctx context.Context, h RpcbprogRpcbvers4Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg Rpcb
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.RpcbprocUnset(ctx, arg)
 	if err != nil {
 		return b, err
 	}
-	b = xdr.AppendBool(b, res)
-	return b, nil
+	return xdr.AppendBool(b, res), nil
 }
 
-func serveRpcbprogRpcbvers4RpcbprocGetaddr(ctx context.Context, h RpcbprogRpcbvers4Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveRpcbprogRpcbvers4RpcbprocGetaddr(ctx context.Context, h RpcbprogRpcbvers4Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg Rpcb
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.RpcbprocGetaddr(ctx, arg)
@@ -265,7 +257,7 @@ func serveRpcbprogRpcbvers4RpcbprocGetaddr(ctx context.Context, h RpcbprogRpcbve
 		return b, err
 	}
 	if b, err = xdr.AppendString(b, res, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("RPCBPROC_GETADDR", err)
 	}
 	return b, nil
 }
@@ -275,15 +267,12 @@ func serveRpcbprogRpcbvers4RpcbprocDump(ctx context.Context, h RpcbprogRpcbvers4
 	if err != nil {
 		return b, err
 	}
-	if b, err = AppendRpcblistPtr(b, res); err != nil {
-		return b, err
-	}
-	return b, nil
+	return appendRpListList(b, res)
 }
 
-func serveRpcbprogRpcbvers4RpcbprocBcast(ctx context.Context, h RpcbprogRpcbvers4Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveRpcbprogRpcbvers4RpcbprocBcast(ctx context.Context, h RpcbprogRpcbvers4Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg RpcbRmtcallargs
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.RpcbprocBcast(ctx, arg)
@@ -298,14 +287,13 @@ func serveRpcbprogRpcbvers4RpcbprocGettime(ctx context.Context, h RpcbprogRpcbve
 	if err != nil {
 		return b, err
 	}
-	b = xdr.AppendUint32(b, res)
-	return b, nil
+	return xdr.AppendUint32(b, res), nil
 }
 
-func serveRpcbprogRpcbvers4RpcbprocUaddr2taddr(ctx context.Context, h RpcbprogRpcbvers4Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveRpcbprogRpcbvers4RpcbprocUaddr2taddr(ctx context.Context, h RpcbprogRpcbvers4Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg string
-	arg = args.String(math.MaxUint32)
-	if err := args.Err(); err != nil {
+	arg = d.String(math.MaxUint32)
+	if err := d.Err(); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.RpcbprocUaddr2taddr(ctx, arg)
@@ -315,9 +303,9 @@ func serveRpcbprogRpcbvers4RpcbprocUaddr2taddr(ctx context.Context, h RpcbprogRp
 	return res.AppendXDR(b)
 }
 
-func serveRpcbprogRpcbvers4RpcbprocTaddr2uaddr(ctx context.Context, h RpcbprogRpcbvers4Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveRpcbprogRpcbvers4RpcbprocTaddr2uaddr(ctx context.Context, h RpcbprogRpcbvers4Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg Netbuf
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.RpcbprocTaddr2uaddr(ctx, arg)
@@ -325,14 +313,14 @@ func serveRpcbprogRpcbvers4RpcbprocTaddr2uaddr(ctx context.Context, h RpcbprogRp
 		return b, err
 	}
 	if b, err = xdr.AppendString(b, res, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("RPCBPROC_TADDR2UADDR", err)
 	}
 	return b, nil
 }
 
-func serveRpcbprogRpcbvers4RpcbprocGetversaddr(ctx context.Context, h RpcbprogRpcbvers4Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveRpcbprogRpcbvers4RpcbprocGetversaddr(ctx context.Context, h RpcbprogRpcbvers4Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg Rpcb
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.RpcbprocGetversaddr(ctx, arg)
@@ -340,14 +328,14 @@ func serveRpcbprogRpcbvers4RpcbprocGetversaddr(ctx context.Context, h RpcbprogRp
 		return b, err
 	}
 	if b, err = xdr.AppendString(b, res, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("RPCBPROC_GETVERSADDR", err)
 	}
 	return b, nil
 }
 
-func serveRpcbprogRpcbvers4RpcbprocIndirect(ctx context.Context, h RpcbprogRpcbvers4Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveRpcbprogRpcbvers4RpcbprocIndirect(ctx context.Context, h RpcbprogRpcbvers4Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg RpcbRmtcallargs
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.RpcbprocIndirect(ctx, arg)
@@ -357,19 +345,16 @@ func serveRpcbprogRpcbvers4RpcbprocIndirect(ctx context.Context, h RpcbprogRpcbv
 	return res.AppendXDR(b)
 }
 
-func serveRpcbprogRpcbvers4RpcbprocGetaddrlist(ctx context.Context, h RpcbprogRpcbvers4Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveRpcbprogRpcbvers4RpcbprocGetaddrlist(ctx context.Context, h RpcbprogRpcbvers4Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg Rpcb
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.RpcbprocGetaddrlist(ctx, arg)
 	if err != nil {
 		return b, err
 	}
-	if b, err = AppendRpcbEntryListPtr(b, res); err != nil {
-		return b, err
-	}
-	return b, nil
+	return appendRpcbEntryListList(b, res)
 }
 
 func serveRpcbprogRpcbvers4RpcbprocGetstat(ctx context.Context, h RpcbprogRpcbvers4Handler, _ *xdr.Decoder, b []byte) ([]byte, error) {

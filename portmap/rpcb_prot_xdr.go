@@ -28,13 +28,13 @@ func (v Rpcb) AppendXDR(b []byte) ([]byte, error) {
 	b = xdr.AppendUint32(b, v.RProg)
 	b = xdr.AppendUint32(b, v.RVers)
 	if b, err = xdr.AppendString(b, v.RNetid, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("rpcb.r_netid", err)
 	}
 	if b, err = xdr.AppendString(b, v.RAddr, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("rpcb.r_addr", err)
 	}
 	if b, err = xdr.AppendString(b, v.ROwner, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("rpcb.r_owner", err)
 	}
 	return b, nil
 }
@@ -74,19 +74,12 @@ func (v *RpList) DecodeXDR(d *xdr.Decoder) error {
 
 // appendNode appends v without the nodes after it.
 func (v *RpList) appendNode(b []byte) ([]byte, error) {
-	var err error
-	if b, err = v.RpcbMap.AppendXDR(b); err != nil {
-		return b, err
-	}
-	return b, nil
+	return v.RpcbMap.AppendXDR(b)
 }
 
 // decodeNode reads v without the nodes after it.
 func (v *RpList) decodeNode(d *xdr.Decoder) error {
-	if err := v.RpcbMap.DecodeXDR(d); err != nil {
-		return err
-	}
-	return d.Err()
+	return v.RpcbMap.DecodeXDR(d)
 }
 
 // appendRpListList appends the list that begins with v, which may be nil.
@@ -108,6 +101,7 @@ func appendRpListList(b []byte, v *RpList) ([]byte, error) {
 func decodeRpListList(d *xdr.Decoder, p **RpList) error {
 	var free []RpList
 	var slabs xdr.Slabs
+	*p = nil
 	for d.More() {
 		if len(free) == 0 {
 			free = make([]RpList, slabs.Next(d, 24))
@@ -120,7 +114,6 @@ func decodeRpListList(d *xdr.Decoder, p **RpList) error {
 		*p = n
 		p = &n.RpcbNext
 	}
-	*p = nil
 	return d.Err()
 }
 
@@ -129,19 +122,12 @@ type RpcblistPtr = *RpList
 
 // AppendRpcblistPtr appends v.
 func AppendRpcblistPtr(b []byte, v RpcblistPtr) ([]byte, error) {
-	var err error
-	if b, err = appendRpListList(b, v); err != nil {
-		return b, err
-	}
-	return b, nil
+	return appendRpListList(b, v)
 }
 
 // DecodeRpcblistPtr reads *v.
 func DecodeRpcblistPtr(d *xdr.Decoder, v *RpcblistPtr) error {
-	if err := decodeRpListList(d, v); err != nil {
-		return err
-	}
-	return d.Err()
+	return decodeRpListList(d, v)
 }
 
 // RpcbRmtcallargs is the struct rpcb_rmtcallargs.
@@ -161,7 +147,7 @@ func (v RpcbRmtcallargs) AppendXDR(b []byte) ([]byte, error) {
 	b = xdr.AppendUint32(b, v.Vers)
 	b = xdr.AppendUint32(b, v.Proc)
 	if b, err = xdr.AppendOpaque(b, v.Args, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("rpcb_rmtcallargs.args", err)
 	}
 	return b, nil
 }
@@ -185,10 +171,10 @@ type RpcbRmtcallres struct {
 func (v RpcbRmtcallres) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	if b, err = xdr.AppendString(b, v.Addr, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("rpcb_rmtcallres.addr", err)
 	}
 	if b, err = xdr.AppendOpaque(b, v.Results, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("rpcb_rmtcallres.results", err)
 	}
 	return b, nil
 }
@@ -215,17 +201,17 @@ type RpcbEntry struct {
 func (v RpcbEntry) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	if b, err = xdr.AppendString(b, v.RMaddr, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("rpcb_entry.r_maddr", err)
 	}
 	if b, err = xdr.AppendString(b, v.RNcNetid, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("rpcb_entry.r_nc_netid", err)
 	}
 	b = xdr.AppendUint32(b, v.RNcSemantics)
 	if b, err = xdr.AppendString(b, v.RNcProtofmly, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("rpcb_entry.r_nc_protofmly", err)
 	}
 	if b, err = xdr.AppendString(b, v.RNcProto, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("rpcb_entry.r_nc_proto", err)
 	}
 	return b, nil
 }
@@ -265,19 +251,12 @@ func (v *RpcbEntryList) DecodeXDR(d *xdr.Decoder) error {
 
 // appendNode appends v without the nodes after it.
 func (v *RpcbEntryList) appendNode(b []byte) ([]byte, error) {
-	var err error
-	if b, err = v.RpcbEntryMap.AppendXDR(b); err != nil {
-		return b, err
-	}
-	return b, nil
+	return v.RpcbEntryMap.AppendXDR(b)
 }
 
 // decodeNode reads v without the nodes after it.
 func (v *RpcbEntryList) decodeNode(d *xdr.Decoder) error {
-	if err := v.RpcbEntryMap.DecodeXDR(d); err != nil {
-		return err
-	}
-	return d.Err()
+	return v.RpcbEntryMap.DecodeXDR(d)
 }
 
 // appendRpcbEntryListList appends the list that begins with v, which may be nil.
@@ -299,6 +278,7 @@ func appendRpcbEntryListList(b []byte, v *RpcbEntryList) ([]byte, error) {
 func decodeRpcbEntryListList(d *xdr.Decoder, p **RpcbEntryList) error {
 	var free []RpcbEntryList
 	var slabs xdr.Slabs
+	*p = nil
 	for d.More() {
 		if len(free) == 0 {
 			free = make([]RpcbEntryList, slabs.Next(d, 24))
@@ -311,7 +291,6 @@ func decodeRpcbEntryListList(d *xdr.Decoder, p **RpcbEntryList) error {
 		*p = n
 		p = &n.RpcbEntryNext
 	}
-	*p = nil
 	return d.Err()
 }
 
@@ -320,19 +299,12 @@ type RpcbEntryListPtr = *RpcbEntryList
 
 // AppendRpcbEntryListPtr appends v.
 func AppendRpcbEntryListPtr(b []byte, v RpcbEntryListPtr) ([]byte, error) {
-	var err error
-	if b, err = appendRpcbEntryListList(b, v); err != nil {
-		return b, err
-	}
-	return b, nil
+	return appendRpcbEntryListList(b, v)
 }
 
 // DecodeRpcbEntryListPtr reads *v.
 func DecodeRpcbEntryListPtr(d *xdr.Decoder, v *RpcbEntryListPtr) error {
-	if err := decodeRpcbEntryListList(d, v); err != nil {
-		return err
-	}
-	return d.Err()
+	return decodeRpcbEntryListList(d, v)
 }
 
 // Statistics, as GETSTAT gives them.
@@ -388,7 +360,7 @@ func (v *RpcbsAddrlist) appendNode(b []byte) ([]byte, error) {
 	b = xdr.AppendInt32(b, v.Success)
 	b = xdr.AppendInt32(b, v.Failure)
 	if b, err = xdr.AppendString(b, v.Netid, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("rpcbs_addrlist.netid", err)
 	}
 	return b, nil
 }
@@ -422,6 +394,7 @@ func appendRpcbsAddrlistList(b []byte, v *RpcbsAddrlist) ([]byte, error) {
 func decodeRpcbsAddrlistList(d *xdr.Decoder, p **RpcbsAddrlist) error {
 	var free []RpcbsAddrlist
 	var slabs xdr.Slabs
+	*p = nil
 	for d.More() {
 		if len(free) == 0 {
 			free = make([]RpcbsAddrlist, slabs.Next(d, 24))
@@ -434,7 +407,6 @@ func decodeRpcbsAddrlistList(d *xdr.Decoder, p **RpcbsAddrlist) error {
 		*p = n
 		p = &n.Next
 	}
-	*p = nil
 	return d.Err()
 }
 
@@ -443,19 +415,12 @@ type RpcbsAddrlistPtr = *RpcbsAddrlist
 
 // AppendRpcbsAddrlistPtr appends v.
 func AppendRpcbsAddrlistPtr(b []byte, v RpcbsAddrlistPtr) ([]byte, error) {
-	var err error
-	if b, err = appendRpcbsAddrlistList(b, v); err != nil {
-		return b, err
-	}
-	return b, nil
+	return appendRpcbsAddrlistList(b, v)
 }
 
 // DecodeRpcbsAddrlistPtr reads *v.
 func DecodeRpcbsAddrlistPtr(d *xdr.Decoder, v *RpcbsAddrlistPtr) error {
-	if err := decodeRpcbsAddrlistList(d, v); err != nil {
-		return err
-	}
-	return d.Err()
+	return decodeRpcbsAddrlistList(d, v)
 }
 
 // RpcbsRmtcalllist is the struct rpcbs_rmtcalllist.
@@ -497,7 +462,7 @@ func (v *RpcbsRmtcalllist) appendNode(b []byte) ([]byte, error) {
 	b = xdr.AppendInt32(b, v.Failure)
 	b = xdr.AppendInt32(b, v.Indirect)
 	if b, err = xdr.AppendString(b, v.Netid, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("rpcbs_rmtcalllist.netid", err)
 	}
 	return b, nil
 }
@@ -533,6 +498,7 @@ func appendRpcbsRmtcalllistList(b []byte, v *RpcbsRmtcalllist) ([]byte, error) {
 func decodeRpcbsRmtcalllistList(d *xdr.Decoder, p **RpcbsRmtcalllist) error {
 	var free []RpcbsRmtcalllist
 	var slabs xdr.Slabs
+	*p = nil
 	for d.More() {
 		if len(free) == 0 {
 			free = make([]RpcbsRmtcalllist, slabs.Next(d, 32))
@@ -545,7 +511,6 @@ func decodeRpcbsRmtcalllistList(d *xdr.Decoder, p **RpcbsRmtcalllist) error {
 		*p = n
 		p = &n.Next
 	}
-	*p = nil
 	return d.Err()
 }
 
@@ -554,19 +519,12 @@ type RpcbsRmtcalllistPtr = *RpcbsRmtcalllist
 
 // AppendRpcbsRmtcalllistPtr appends v.
 func AppendRpcbsRmtcalllistPtr(b []byte, v RpcbsRmtcalllistPtr) ([]byte, error) {
-	var err error
-	if b, err = appendRpcbsRmtcalllistList(b, v); err != nil {
-		return b, err
-	}
-	return b, nil
+	return appendRpcbsRmtcalllistList(b, v)
 }
 
 // DecodeRpcbsRmtcalllistPtr reads *v.
 func DecodeRpcbsRmtcalllistPtr(d *xdr.Decoder, v *RpcbsRmtcalllistPtr) error {
-	if err := decodeRpcbsRmtcalllistList(d, v); err != nil {
-		return err
-	}
-	return d.Err()
+	return decodeRpcbsRmtcalllistList(d, v)
 }
 
 // RpcbsProc is the typedef rpcbs_proc.
@@ -605,13 +563,10 @@ func (v RpcbStat) AppendXDR(b []byte) ([]byte, error) {
 	}
 	b = xdr.AppendInt32(b, v.Setinfo)
 	b = xdr.AppendInt32(b, v.Unsetinfo)
-	if b, err = AppendRpcbsAddrlistPtr(b, v.Addrinfo); err != nil {
+	if b, err = appendRpcbsAddrlistList(b, v.Addrinfo); err != nil {
 		return b, err
 	}
-	if b, err = AppendRpcbsRmtcalllistPtr(b, v.Rmtinfo); err != nil {
-		return b, err
-	}
-	return b, nil
+	return appendRpcbsRmtcalllistList(b, v.Rmtinfo)
 }
 
 // DecodeXDR reads v.
@@ -621,13 +576,10 @@ func (v *RpcbStat) DecodeXDR(d *xdr.Decoder) error {
 	}
 	v.Setinfo = d.Int32()
 	v.Unsetinfo = d.Int32()
-	if err := DecodeRpcbsAddrlistPtr(d, &v.Addrinfo); err != nil {
+	if err := decodeRpcbsAddrlistList(d, &v.Addrinfo); err != nil {
 		return err
 	}
-	if err := DecodeRpcbsRmtcalllistPtr(d, &v.Rmtinfo); err != nil {
-		return err
-	}
-	return d.Err()
+	return decodeRpcbsRmtcalllistList(d, &v.Rmtinfo)
 }
 
 // RpcbStatByvers is the typedef rpcb_stat_byvers.
@@ -669,7 +621,7 @@ func (v Netbuf) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	b = xdr.AppendUint32(b, v.Maxlen)
 	if b, err = xdr.AppendOpaque(b, v.Buf, math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("netbuf.buf", err)
 	}
 	return b, nil
 }

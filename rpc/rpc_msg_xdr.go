@@ -88,7 +88,7 @@ func (v OpaqueAuth) AppendXDR(b []byte) ([]byte, error) {
 		return b, err
 	}
 	if b, err = xdr.AppendOpaque(b, v.Body, MAX_AUTH_BYTES); err != nil {
-		return b, err
+		return b, xdr.FieldError("opaque_auth.body", err)
 	}
 	return b, nil
 }
@@ -380,8 +380,7 @@ type MismatchInfo struct {
 // AppendXDR appends v.
 func (v MismatchInfo) AppendXDR(b []byte) ([]byte, error) {
 	b = xdr.AppendUint32(b, v.Low)
-	b = xdr.AppendUint32(b, v.High)
-	return b, nil
+	return xdr.AppendUint32(b, v.High), nil
 }
 
 // DecodeXDR reads v.
@@ -413,10 +412,7 @@ func (v CallBody) AppendXDR(b []byte) ([]byte, error) {
 	if b, err = v.Cred.AppendXDR(b); err != nil {
 		return b, err
 	}
-	if b, err = v.Verf.AppendXDR(b); err != nil {
-		return b, err
-	}
-	return b, nil
+	return v.Verf.AppendXDR(b)
 }
 
 // DecodeXDR reads v.
@@ -428,10 +424,7 @@ func (v *CallBody) DecodeXDR(d *xdr.Decoder) error {
 	if err := v.Cred.DecodeXDR(d); err != nil {
 		return err
 	}
-	if err := v.Verf.DecodeXDR(d); err != nil {
-		return err
-	}
-	return d.Err()
+	return v.Verf.DecodeXDR(d)
 }
 
 // AcceptedReplyData is the union accepted_reply_data: Stat says which of the other fields counts.
@@ -488,10 +481,7 @@ func (v AcceptedReply) AppendXDR(b []byte) ([]byte, error) {
 	if b, err = v.Verf.AppendXDR(b); err != nil {
 		return b, err
 	}
-	if b, err = v.ReplyData.AppendXDR(b); err != nil {
-		return b, err
-	}
-	return b, nil
+	return v.ReplyData.AppendXDR(b)
 }
 
 // DecodeXDR reads v.
@@ -499,10 +489,7 @@ func (v *AcceptedReply) DecodeXDR(d *xdr.Decoder) error {
 	if err := v.Verf.DecodeXDR(d); err != nil {
 		return err
 	}
-	if err := v.ReplyData.DecodeXDR(d); err != nil {
-		return err
-	}
-	return d.Err()
+	return v.ReplyData.DecodeXDR(d)
 }
 
 // RejectedReply is the union rejected_reply: Stat says which of the other fields counts.
@@ -662,21 +649,14 @@ type RpcMsg struct {
 
 // AppendXDR appends v.
 func (v RpcMsg) AppendXDR(b []byte) ([]byte, error) {
-	var err error
 	b = xdr.AppendUint32(b, v.Xid)
-	if b, err = v.Body.AppendXDR(b); err != nil {
-		return b, err
-	}
-	return b, nil
+	return v.Body.AppendXDR(b)
 }
 
 // DecodeXDR reads v.
 func (v *RpcMsg) DecodeXDR(d *xdr.Decoder) error {
 	v.Xid = d.Uint32()
-	if err := v.Body.DecodeXDR(d); err != nil {
-		return err
-	}
-	return d.Err()
+	return v.Body.DecodeXDR(d)
 }
 
 // AuthsysParms is the struct authsys_parms.
@@ -695,12 +675,12 @@ func (v AuthsysParms) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	b = xdr.AppendUint32(b, v.Stamp)
 	if b, err = xdr.AppendString(b, v.Machinename, MAX_MACHINE_NAME); err != nil {
-		return b, err
+		return b, xdr.FieldError("authsys_parms.machinename", err)
 	}
 	b = xdr.AppendUint32(b, v.Uid)
 	b = xdr.AppendUint32(b, v.Gid)
 	if b, err = xdr.AppendArrayLen(b, len(v.Gids), MAX_GIDS); err != nil {
-		return b, err
+		return b, xdr.FieldError("authsys_parms.gids", err)
 	}
 	for i := range v.Gids {
 		b = xdr.AppendUint32(b, v.Gids[i])

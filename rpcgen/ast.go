@@ -40,6 +40,7 @@ type constDecl struct {
 type enumDecl struct {
 	declHead
 	tags []*enumTag
+	rest []comment // after the last tag
 }
 
 type enumTag struct {
@@ -53,14 +54,16 @@ type enumTag struct {
 type structDecl struct {
 	declHead
 	fields []*field
-	list   bool // the last field is the next node: set by check
+	rest   []comment // after the last field
+	list   bool      // the last field is the next node: set by check
 }
 
 type unionDecl struct {
 	declHead
 	disc  *field
 	arms  []*arm
-	deflt *arm // nil where there is none
+	deflt *arm      // nil where there is none
+	rest  []comment // after the last arm
 }
 
 // arm is one arm of a union; its field is nil for void.
@@ -96,12 +99,6 @@ type proc struct {
 	result *field
 	args   []*field // empty: void
 	num    value
-}
-
-// passDecl is a % line: C text that C rpcgen copies to its output.
-type passDecl struct {
-	declHead
-	text string
 }
 
 // shape is how many of its type a field holds.

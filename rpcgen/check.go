@@ -3,6 +3,7 @@ package rpcgen
 import (
 	"math"
 	"math/big"
+	"strings"
 )
 
 // checker finds what the grammar alone does not: names without a meaning or
@@ -15,6 +16,7 @@ type checker struct {
 	// stand in several versions with one number.
 	consts map[string]*constant
 	procs  map[string]*big.Int
+	least  map[decl]int64 // bytes on the wire
 }
 
 // constant is a const, an enum tag, a program or a version.
@@ -29,11 +31,14 @@ type constant struct {
 
 // check resolves all names of f and fills in what the generator needs.
 func check(f *file, errs *ErrorList) *checker {
-	c := &checker{f: f, errs: errs, types: map[string]decl{}, consts: map[string]*constant{}, procs: map[string]*big.Int{}}
+	c := &checker{f: f, errs: errs, types: map[string]decl{}, consts: map[string]*constant{}, procs: map[string]*big.Int{}, least: map[decl]int64{}}
 	c.constant("TRUE", &constant{num: big.NewInt(1)})
 	c.constant("FALSE", &constant{num: big.NewInt(0)})
 	for _, d := range f.decls {
 		c.declare(d)
+	}
+	for _, d := range f.decls {
+		c.link(d)
 	}
 	for _, d := range f.decls {
 		c.resolve(d)
@@ -135,17 +140,12 @@ func (c *checker) evalConst(use value, k *constant) *big.Int {
 
 // parseNumber reads a C number; nil if it is none.
 func parseNumber(s string) *big.Int {
-	for i := range len(s) {
-		if s[i] == '_' {
-			return nil
-		}
-	}
-	digits := s
-	if digits[0] == '-' {
-		digits = digits[1:]
+	digits := strings.TrimPrefix(s, "-")
+	if digits == "" || !isDigit(digits[0]) || strings.Contains(s, "_") {
+		return nil
 	}
 	if len(digits) > 1 && digits[0] == '0' && !isDigit(digits[1]) && digits[1] != 'x' && digits[1] != 'X' {
-		return nil
+		return nil // 0b and 0o are Go's
 	}
 	n, ok := new(big.Int).SetString(s, 0)
 	if !ok {
@@ -170,6 +170,27 @@ func (c *checker) number(v value, what string, lo int64, hi uint64) (int64, bool
 	return n.Int64(), true
 }
 
+// link gives every type that d uses its declaration.
+func (c *checker) link(d decl) {
+	fields := parts(d)
+	if g, ok := d.(*programDecl); ok {
+		for _, v := range g.versions {
+			for _, p := range v.procs {
+				fields = append(append(fields, p.result), p.args...)
+			}
+		}
+	}
+	for _, f := range fields {
+		if f.typ.name == "" {
+			continue
+		}
+		if f.typ.decl = c.types[f.typ.name]; f.typ.decl == nil {
+			c.errorf(f.typ.pos, "type '%s' is not declared", f.typ.name)
+		}
+	}
+}
+
+// resolve looks at the numbers and fields of d, whose types are linked.
 func (c *checker) resolve(d decl) {
 	switch d := d.(type) {
 	case *constDecl:
@@ -202,8 +223,8 @@ func pointsTo(f *field) decl {
 	for range 100 {
 		t, isTypedef := f.typ.decl.(*typedefDecl)
 		switch {
-		case f.shape == optional && !isTypedef:
-			return f.typ.decl
+		case f.shape == optional:
+			return f.base().decl
 		case f.shape == one && isTypedef:
 			f = t.field
 		default:
@@ -224,13 +245,8 @@ func (c *checker) fields(owner string, fields []*field) {
 	}
 }
 
-// field resolves the type and the bound of f.
+// field resolves the bound of f.
 func (c *checker) field(f *field) {
-	if f.typ.name != "" {
-		if f.typ.decl = c.types[f.typ.name]; f.typ.decl == nil {
-			c.errorf(f.typ.pos, "type '%s' is not declared", f.typ.name)
-		}
-	}
 	f.size = math.MaxUint32
 	if f.bound == nil {
 		return

@@ -128,8 +128,7 @@ func (c *checker) sizes() {
 		state[d] = 1
 		defer func() { state[d] = 2 }()
 		for _, f := range parts(d) {
-			_, isTypedef := d.(*typedefDecl)
-			inside := f.shape == one || f.shape == fixed || isTypedef && f.typ.decl == d
+			inside := f.shape == one || f.shape == fixed || isAlias(d) && isAlias(f.typ.decl)
 			if inside && f.typ.decl != nil && !visit(f.typ.decl) {
 				c.errorf(f.pos, "'%s' contains itself: its size is infinite", d.head().name)
 			}
@@ -139,6 +138,13 @@ func (c *checker) sizes() {
 	for _, d := range c.f.decls {
 		visit(d)
 	}
+}
+
+// isAlias says whether d is a typedef that is an alias in Go: those may not
+// form a circle, also not one with a pointer in it.
+func isAlias(d decl) bool {
+	t, ok := d.(*typedefDecl)
+	return ok && (t.field.shape == optional || t.field.shape == one && t.field.typ.basic == named)
 }
 
 // parts returns the fields of a type.
@@ -188,7 +194,7 @@ func recursive(d decl) bool {
 }
 
 // minSize returns the least number of bytes of f on the wire.
-func minSize(f *field) int64 {
+func (c *checker) minSize(f *field) int64 {
 	const limit = 1 << 30
 	switch f.shape {
 	case optional, variable:
@@ -197,12 +203,12 @@ func minSize(f *field) int64 {
 		if f.typ.basic == opaque {
 			return (int64(f.size) + 3) &^ 3
 		}
-		return min(int64(f.size)*minTypeSize(f.typ), limit)
+		return min(int64(f.size)*c.minTypeSize(f.typ), limit)
 	}
-	return min(minTypeSize(f.typ), limit)
+	return min(c.minTypeSize(f.typ), limit)
 }
 
-func minTypeSize(t typeRef) int64 {
+func (c *checker) minTypeSize(t typeRef) int64 {
 	switch t.basic {
 	case int64Type, uint64Type, double:
 		return 8
@@ -212,11 +218,20 @@ func minTypeSize(t typeRef) int64 {
 	default:
 		return 4
 	}
-	switch d := t.decl.(type) {
+	n, ok := c.least[t.decl]
+	if !ok {
+		n = c.minDeclSize(t.decl)
+		c.least[t.decl] = n
+	}
+	return n
+}
+
+func (c *checker) minDeclSize(d decl) int64 {
+	switch d := d.(type) {
 	case *structDecl:
 		var n int64
 		for _, f := range d.fields {
-			n += minSize(f)
+			n = min(n+c.minSize(f), 1<<30)
 		}
 		return n
 	case *unionDecl:
@@ -224,15 +239,15 @@ func minTypeSize(t typeRef) int64 {
 		for _, a := range d.arms {
 			var n int64
 			if a.field != nil {
-				n = minSize(a.field)
+				n = c.minSize(a.field)
 			}
 			if least < 0 || n < least {
 				least = n
 			}
 		}
-		return minSize(d.disc) + max(least, 0)
+		return c.minSize(d.disc) + max(least, 0)
 	case *typedefDecl:
-		return minSize(d.field)
+		return c.minSize(d.field)
 	}
 	return 4
 }

@@ -37,6 +37,11 @@ func (l *lexer) directive() {
 	switch word {
 	case "ifdef", "ifndef":
 		l.openCond(pos, word, fields)
+	case "if":
+		if !l.skipping() {
+			l.errorf(pos, "#if is not known: use #ifdef or #ifndef")
+		}
+		l.conds = append(l.conds, cond{pos: pos, word: word}) // its #endif will come
 	case "else", "endif":
 		l.closeCond(pos, word)
 	case "define", "undef":

@@ -14,10 +14,29 @@ type Pos struct{ Line, Col int }
 type Error struct {
 	File string
 	Pos
-	Msg string
+	Msg  string
+	Text string // the line
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Col, e.Msg) }
+
+// Excerpt returns the line with a caret under the place, as two lines; "" where
+// the line is empty.
+func (e *Error) Excerpt() string {
+	if strings.TrimSpace(e.Text) == "" {
+		return ""
+	}
+	var pad strings.Builder
+	for i := range min(e.Col-1, len(e.Text)) {
+		switch c := e.Text[i]; {
+		case c == '\t':
+			pad.WriteByte('\t')
+		case c&0xc0 != 0x80: // a UTF-8 sequence takes one column
+			pad.WriteByte(' ')
+		}
+	}
+	return e.Text + "\n" + pad.String() + "^\n"
+}
 
 // maxErrors bounds what is reported of one file.
 const maxErrors = 50
@@ -39,10 +58,17 @@ func (l *ErrorList) add(file string, pos Pos, format string, args ...any) {
 	}
 }
 
-// err returns the list as an error, sorted, or nil where it is empty.
-func (l ErrorList) err() error {
+// err returns the list as an error, sorted and with the lines of src, or nil
+// where it is empty.
+func (l ErrorList) err(src string) error {
 	if len(l) == 0 {
 		return nil
+	}
+	lines := strings.Split(src, "\n")
+	for _, e := range l {
+		if e.Line <= len(lines) {
+			e.Text = strings.TrimSuffix(lines[e.Line-1], "\r")
+		}
 	}
 	slices.SortStableFunc(l, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))

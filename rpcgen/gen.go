@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/format"
+	gotoken "go/token"
 	"path/filepath"
 	"strings"
 )
@@ -36,29 +37,20 @@ func Generate(opts Options) ([]Output, error) {
 	if pkg == "" {
 		pkg = base
 	}
-	if !isIdent(pkg) {
+	if !isName(pkg) || gotoken.IsKeyword(pkg) || pkg == "_" {
 		return nil, fmt.Errorf("rpcgen: %q cannot be the name of a Go package: use -p", pkg)
 	}
 	var errs ErrorList
 	tokens := lex(opts.File, opts.Source, opts.Defines, &errs)
 	f := parse(opts.File, tokens, &errs)
-	if err := errs.err(); err != nil {
+	if err := errs.err(opts.Source); err != nil {
 		return nil, err
 	}
 	c := check(f, &errs)
-	if err := errs.err(); err != nil {
+	if err := errs.err(opts.Source); err != nil {
 		return nil, err
 	}
 	return generate(f, c, base, pkg)
-}
-
-func isIdent(s string) bool {
-	for i := range len(s) {
-		if !isLetter(s[i]) && (i == 0 || !isDigit(s[i])) {
-			return false
-		}
-	}
-	return s != "" && newScope().pick(s) == s || s == "rpc" || s == "xdr" || s == "main"
 }
 
 // generator writes the Go code of one file.
@@ -150,6 +142,13 @@ func (g *generator) apart(d docs) {
 	for _, c := range d.apart {
 		g.comment(c.lines)
 		g.pf("\n")
+	}
+}
+
+// rest writes the comments between the last field and the brace.
+func (g *generator) rest(comments []comment) {
+	for _, c := range comments {
+		g.comment(c.lines)
 	}
 }
 

@@ -89,12 +89,11 @@ func (g *generator) clientMethod(d *programDecl, v *version, p *proc, client str
 	case len(p.args) > 0:
 		args = "args"
 		g.pf("args := ")
-		g.appendFunc("xdr.AppendFunc(func(b []byte)", func(k *codec) {
+		g.appendFunc("xdr.AppendFunc(func(b []byte)", codec{where: p.name}, func(k *codec) {
 			for i, a := range p.args {
 				k.append(a, s.args[i], g.goType(a))
 			}
-		}, appendOK)
-		g.out.Truncate(g.out.Len() - 2)
+		})
 		g.pf(")\n")
 	}
 	call := fmt.Sprintf("c.c.Call(ctx, %s, %s, %s, %s, ", g.constNames[d.name], g.constNames[v.name], g.constNames[p.name], args)
@@ -106,8 +105,7 @@ func (g *generator) clientMethod(d *programDecl, v *version, p *proc, client str
 		g.pf("var res %s\nerr := %s&res)\n", s.result, call)
 	default:
 		g.pf("var res %s\nerr := %s", s.result, call)
-		g.decodeFunc("xdr.DecodeFunc(func(d *xdr.Decoder)", "", func(k *codec) { k.decode(p.result, "res", s.result) }, decodeOK)
-		g.out.Truncate(g.out.Len() - 2)
+		g.decodeFunc("xdr.DecodeFunc(func(d *xdr.Decoder)", func(k *codec) { k.decode(p.result, "res", s.result) })
 		g.pf("))\n")
 	}
 	g.pf("return res, err\n}\n\n")
@@ -156,41 +154,30 @@ func (g *generator) servers() {
 // appends the result.
 func (g *generator) serveFunc(p *proc, name string) {
 	s := g.stub(p)
-	in := "args"
+	in := "d"
 	if len(p.args) == 0 {
 		in = "_"
 	}
 	g.pf("func serve%s%s(ctx context.Context, h %sHandler, %s *xdr.Decoder, b []byte) ([]byte, error) {\n", name, s.method, name, in)
+	dec := codec{g: g, fail: `return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)`}
 	for i, a := range p.args {
+		dec.pf("var %s %s\n", s.args[i], g.goType(a))
+		dec.decode(a, s.args[i], g.goType(a))
+	}
+	if len(p.args) > 0 {
 		g.use("fmt")
-		g.pf("var %s %s\n", s.args[i], g.goType(a))
-		if hasMethods(a) {
-			g.pf("if err := %s.DecodeXDR(args); err != nil {\nreturn b, fmt.Errorf(\"%%w: %%w\", rpc.ErrGarbageArgs, err)\n}\n", s.args[i])
-			continue
-		}
-		k := &codec{g: g}
-		k.decode(a, s.args[i], g.goType(a))
-		code := strings.NewReplacer("d.", "args.", "(d,", "(args,", "(d)", "(args)",
-			"return err\n", "return b, fmt.Errorf(\"%w: %w\", rpc.ErrGarbageArgs, err)\n").Replace(k.out.String())
-		g.pf("%s", code)
-		if !strings.Contains(code, "return ") {
-			g.pf("if err := args.Err(); err != nil {\nreturn b, fmt.Errorf(\"%%w: %%w\", rpc.ErrGarbageArgs, err)\n}\n")
+		if !dec.atEnd() {
+			dec.check("d.Err()")
 		}
 	}
-	list := ""
-	if len(s.args) > 0 {
-		list = ", " + strings.Join(s.args, ", ")
-	}
+	g.pf("%s", dec.out)
+	list := strings.Join(append([]string{"ctx"}, s.args...), ", ")
 	if s.result == "" {
-		g.pf("return b, h.%s(ctx%s)\n}\n\n", s.method, list)
+		g.pf("return b, h.%s(%s)\n}\n\n", s.method, list)
 		return
 	}
-	g.pf("res, err := h.%s(ctx%s)\nif err != nil {\nreturn b, err\n}\n", s.method, list)
-	if hasMethods(p.result) {
-		g.pf("return res.AppendXDR(b)\n}\n\n")
-		return
-	}
-	k := &codec{g: g}
-	k.append(p.result, "res", s.result)
-	g.pf("%s%s}\n\n", k.out.String(), appendOK)
+	enc := codec{g: g, where: p.name}
+	enc.append(p.result, "res", s.result)
+	body := strings.TrimPrefix(enc.appendBody(), "var err error\n")
+	g.pf("res, err := h.%s(%s)\nif err != nil {\nreturn b, err\n}\n%s}\n\n", s.method, list, body)
 }

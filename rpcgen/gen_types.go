@@ -32,12 +32,21 @@ func (g *generator) types() {
 	}
 }
 
-// goValue returns a number, or a constant's Go name.
+// goValue returns a number or a constant's Go name, as an untyped constant.
 func (g *generator) goValue(v value) string {
-	if name, ok := g.constNames[v.text]; ok {
-		return name
+	name, ok := g.constNames[v.text]
+	if !ok {
+		return v.text
 	}
-	return v.text
+	for k := g.c.consts[v.text]; k != nil && k.num != nil; k = g.c.consts[k.val.text] {
+		if k.enum != nil || k.pos.Line == 0 {
+			return k.num.String() // its Go constant has a type of its own
+		}
+		if k.val == nil {
+			break
+		}
+	}
+	return name
 }
 
 // goType returns the Go type of f.
@@ -80,6 +89,7 @@ func (g *generator) enum(d *enumDecl) {
 		c := g.constNames[t.name]
 		g.pf("%s %s = %d%s%s\n", c, name, t.num, tail(t.docs), renamed(c, t.name, t.name))
 	}
+	g.rest(d.rest)
 	g.pf(")\n\n")
 
 	var known, cases []string
@@ -109,6 +119,7 @@ func (g *generator) structType(d *structDecl) {
 	for _, f := range d.fields {
 		g.member(f)
 	}
+	g.rest(d.rest)
 	g.pf("}\n\n")
 	g.structCodec(d)
 }
@@ -149,6 +160,7 @@ func (g *generator) unionType(d *unionDecl) {
 		g.fieldNames[&f] = g.fieldNames[a.field]
 		g.member(&f)
 	}
+	g.rest(d.rest)
 	g.pf("}\n\n")
 	g.unionCodec(d)
 }
@@ -160,7 +172,7 @@ func (g *generator) typedef(d *typedefDecl) {
 	case f.shape == optional:
 		g.doc(name+" is the typedef "+d.name+": nil, or one "+g.elemType(f.typ)+".", d.docs)
 		g.pf("type %s = %s%s\n\n", name, g.goType(f), note)
-		g.aliasCodec(name, f)
+		g.aliasCodec(d, name, f)
 	case f.shape == one && f.typ.basic == named:
 		g.doc(name+" is the typedef "+d.name+".", d.docs)
 		g.pf("type %s = %s%s\n\n", name, g.goType(f), note)

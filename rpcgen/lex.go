@@ -13,7 +13,6 @@ const (
 	tokIdent
 	tokNumber
 	tokPunct
-	tokPercent // a % line, without the %
 )
 
 // token is one word of an .x file, with the comments around it.
@@ -26,11 +25,8 @@ type token struct {
 }
 
 func (t token) String() string {
-	switch t.kind {
-	case tokEOF:
-		return "end of file"
-	case tokPercent:
-		return "a % line"
+	if t.kind == tokEOF {
+		return "the end of the file"
 	}
 	return "'" + t.text + "'"
 }
@@ -48,8 +44,8 @@ type lexer struct {
 	src    string
 	off    int
 	line   int
-	bol    int // offset of the line's start
-	fresh  bool
+	bol    int  // offset of the line's start
+	fresh  bool // nothing but white space and comments was on the line yet
 	defs   map[string]string
 	conds  []cond
 	tokens []token
@@ -134,10 +130,8 @@ func (l *lexer) next() bool {
 	case l.skipping():
 		l.off++
 		l.fresh = false
-	case c == '%' && l.fresh:
-		pos := l.pos()
-		l.off++
-		l.emit(tokPercent, l.restOfLine(), pos)
+	case c == '%' && l.fresh: // C text, which C rpcgen copies to its output
+		l.restOfLine()
 	default:
 		l.fresh = false
 		l.word(c)
@@ -172,19 +166,16 @@ func (l *lexer) word(c byte) {
 // ident emits an identifier, or what it is defined as.
 func (l *lexer) ident(name string, pos Pos, depth int) {
 	body, ok := l.defs[name]
-	if !ok || depth > 16 {
+	switch {
+	case !ok || depth > 16: // a name defined by itself stays, as in C
 		l.emit(tokIdent, name, pos)
-		return
-	}
-	for _, w := range strings.Fields(body) {
-		switch {
-		case isLetter(w[0]):
-			l.ident(w, pos, depth+1)
-		case isDigit(w[0]) || len(w) > 1 && w[0] == '-' && isDigit(w[1]):
-			l.emit(tokNumber, w, pos)
-		default:
-			l.errorf(pos, "%s is defined as %q: only a name or a number can be used here", name, body)
-		}
+	case body == "":
+	case isName(body):
+		l.ident(body, pos, depth+1)
+	case parseNumber(body) != nil:
+		l.emit(tokNumber, body, pos)
+	default:
+		l.errorf(pos, "%s is defined as %q: only a name or a number can stand here", name, body)
 	}
 }
 
@@ -217,7 +208,7 @@ func (l *lexer) comment() {
 	if len(c.lines) == 0 {
 		return
 	}
-	if n := len(l.tokens); n > 0 && l.tokens[n-1].pos.Line == pos.Line && l.tokens[n-1].kind != tokPercent {
+	if n := len(l.tokens); n > 0 && l.tokens[n-1].pos.Line == pos.Line {
 		if prev := &l.tokens[n-1]; prev.tail == nil {
 			prev.tail = &c
 		} else {
@@ -253,6 +244,16 @@ func stripStars(text string) []string {
 
 func isLetter(c byte) bool { return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
+
+// isName says whether s is an identifier.
+func isName(s string) bool {
+	for i := range len(s) {
+		if !isLetter(s[i]) && (i == 0 || !isDigit(s[i])) {
+			return false
+		}
+	}
+	return s != ""
+}
 
 func quoteByte(c byte) string {
 	if c < ' ' || c > '~' {

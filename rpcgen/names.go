@@ -50,8 +50,8 @@ func (s scope) free(names ...string) bool {
 
 // local are the names that generated functions use themselves.
 var local = []string{
-	"args", "b", "binary", "c", "call", "context", "ctx", "d", "err", "fmt", "h", "i", "i1", "i2", "init", "main", "math", "n",
-	"nodes", "p", "reply", "res", "rpc", "s", "strconv", "v", "xdr", "_",
+	"_", "arg", "args", "b", "c", "call", "context", "ctx", "d", "depth", "err", "fmt", "free", "h", "i", "i2", "init", "main",
+	"math", "n", "p", "reply", "res", "rpc", "s", "slabs", "strconv", "v", "xdr",
 }
 
 // newScope returns the scope of a package, in which the names that the

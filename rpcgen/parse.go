@@ -48,7 +48,7 @@ func (p *parser) declOrSync() (d decl) {
 func (p *parser) sync() {
 	for ; p.cur().kind != tokEOF; p.step() {
 		t := p.cur()
-		if t.pos.Col == 1 && (t.kind == tokPercent || declWords[t.text]) {
+		if t.pos.Col == 1 && declWords[t.text] {
 			return
 		}
 	}
@@ -152,10 +152,6 @@ func (d *docs) tailDocs(t *token) {
 func (p *parser) decl() decl {
 	t := p.cur()
 	d := leadDocs(t)
-	if t.kind == tokPercent {
-		p.step()
-		return &passDecl{declHead: declHead{pos: t.pos, docs: d}, text: t.text}
-	}
 	if t.kind != tokIdent {
 		p.fail(t.pos, "a declaration expected, not %s", t)
 	}
@@ -225,6 +221,7 @@ func (p *parser) enumDecl(d docs) decl {
 		}
 		tag.docs.tailDocs(p.step())
 	}
+	e.rest = p.cur().lead
 	p.close("the tags")
 	return e
 }
@@ -245,6 +242,7 @@ func (p *parser) structDecl(d docs) decl {
 	if len(s.fields) == 0 {
 		p.fail(p.cur().pos, "struct %s has no fields", s.name)
 	}
+	s.rest = p.cur().lead
 	p.close("the fields")
 	return s
 }
@@ -288,6 +286,7 @@ func (p *parser) unionDecl(d docs) decl {
 	for !p.is("}") {
 		p.arm(u)
 	}
+	u.rest = p.cur().lead
 	p.close("the arms")
 	return u
 }

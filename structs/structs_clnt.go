@@ -77,8 +77,7 @@ func (c *SlaveProgSlaveV2Client) SlaveInventory(ctx context.Context, arg Invento
 // SlaveFetch calls SLAVE_FETCH.
 func (c *SlaveProgSlaveV2Client) SlaveFetch(ctx context.Context, arg uint64) (FetchResponse, error) {
 	args := xdr.AppendFunc(func(b []byte) ([]byte, error) {
-		b = xdr.AppendUint64(b, arg)
-		return b, nil
+		return xdr.AppendUint64(b, arg), nil
 	})
 	var res FetchResponse
 	err := c.c.Call(ctx, SLAVE_PROG, SLAVE_V2, SLAVE_FETCH, args, &res)
@@ -125,8 +124,7 @@ func (c *MasterProgMasterV2Client) MasterPut(ctx context.Context, arg PutRequest
 // MasterDelete calls MASTER_DELETE.
 func (c *MasterProgMasterV2Client) MasterDelete(ctx context.Context, arg uint64) (PutResponse, error) {
 	args := xdr.AppendFunc(func(b []byte) ([]byte, error) {
-		b = xdr.AppendUint64(b, arg)
-		return b, nil
+		return xdr.AppendUint64(b, arg), nil
 	})
 	var res PutResponse
 	err := c.c.Call(ctx, MASTER_PROG, MASTER_V2, MASTER_DELETE, args, &res)

@@ -34,9 +34,9 @@ func RegisterSlaveProgSlaveV1(s *rpc.Server, h SlaveProgSlaveV1Handler) {
 	}))
 }
 
-func serveSlaveProgSlaveV1HandleQuery(ctx context.Context, h SlaveProgSlaveV1Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveSlaveProgSlaveV1HandleQuery(ctx context.Context, h SlaveProgSlaveV1Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg HandleQueryArgs
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.HandleQuery(ctx, arg)
@@ -46,9 +46,9 @@ func serveSlaveProgSlaveV1HandleQuery(ctx context.Context, h SlaveProgSlaveV1Han
 	return res.AppendXDR(b)
 }
 
-func serveSlaveProgSlaveV1Coordinate(ctx context.Context, h SlaveProgSlaveV1Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveSlaveProgSlaveV1Coordinate(ctx context.Context, h SlaveProgSlaveV1Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg CoordinateArgs
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.Coordinate(ctx, arg)
@@ -98,9 +98,9 @@ func RegisterSlaveProgSlaveV2(s *rpc.Server, h SlaveProgSlaveV2Handler) {
 	}))
 }
 
-func serveSlaveProgSlaveV2HandleQuery(ctx context.Context, h SlaveProgSlaveV2Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveSlaveProgSlaveV2HandleQuery(ctx context.Context, h SlaveProgSlaveV2Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg HandleQuery2Args
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.HandleQuery(ctx, arg)
@@ -110,9 +110,9 @@ func serveSlaveProgSlaveV2HandleQuery(ctx context.Context, h SlaveProgSlaveV2Han
 	return res.AppendXDR(b)
 }
 
-func serveSlaveProgSlaveV2Coordinate(ctx context.Context, h SlaveProgSlaveV2Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveSlaveProgSlaveV2Coordinate(ctx context.Context, h SlaveProgSlaveV2Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg Coordinate2Args
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.Coordinate(ctx, arg)
@@ -122,9 +122,9 @@ func serveSlaveProgSlaveV2Coordinate(ctx context.Context, h SlaveProgSlaveV2Hand
 	return res.AppendXDR(b)
 }
 
-func serveSlaveProgSlaveV2SlaveStore(ctx context.Context, h SlaveProgSlaveV2Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveSlaveProgSlaveV2SlaveStore(ctx context.Context, h SlaveProgSlaveV2Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg StoreRequest
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.SlaveStore(ctx, arg)
@@ -134,9 +134,9 @@ func serveSlaveProgSlaveV2SlaveStore(ctx context.Context, h SlaveProgSlaveV2Hand
 	return res.AppendXDR(b)
 }
 
-func serveSlaveProgSlaveV2SlaveDelete(ctx context.Context, h SlaveProgSlaveV2Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveSlaveProgSlaveV2SlaveDelete(ctx context.Context, h SlaveProgSlaveV2Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg EraseRequest
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.SlaveDelete(ctx, arg)
@@ -146,9 +146,9 @@ func serveSlaveProgSlaveV2SlaveDelete(ctx context.Context, h SlaveProgSlaveV2Han
 	return res.AppendXDR(b)
 }
 
-func serveSlaveProgSlaveV2SlaveInventory(ctx context.Context, h SlaveProgSlaveV2Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveSlaveProgSlaveV2SlaveInventory(ctx context.Context, h SlaveProgSlaveV2Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg InventoryRequest
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.SlaveInventory(ctx, arg)
@@ -158,10 +158,10 @@ func serveSlaveProgSlaveV2SlaveInventory(ctx context.Context, h SlaveProgSlaveV2
 	return res.AppendXDR(b)
 }
 
-func serveSlaveProgSlaveV2SlaveFetch(ctx context.Context, h SlaveProgSlaveV2Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveSlaveProgSlaveV2SlaveFetch(ctx context.Context, h SlaveProgSlaveV2Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg uint64
-	arg = args.Uint64()
-	if err := args.Err(); err != nil {
+	arg = d.Uint64()
+	if err := d.Err(); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.SlaveFetch(ctx, arg)
@@ -191,9 +191,10 @@ func RegisterMasterProgMasterV1(s *rpc.Server, h MasterProgMasterV1Handler) {
 	}))
 }
 
-func serveMasterProgMasterV1MasterQuery(ctx context.Context, h MasterProgMasterV1Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveMasterProgMasterV1MasterQuery(ctx context.Context, h MasterProgMasterV1Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg QueryText
-	if err := arg.DecodeXDR(args); err != nil {
+	arg = QueryText(d.String(MAX_QUERY_TEXT))
+	if err := d.Err(); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.MasterQuery(ctx, arg)
@@ -247,9 +248,9 @@ func RegisterMasterProgMasterV2(s *rpc.Server, h MasterProgMasterV2Handler) {
 	}))
 }
 
-func serveMasterProgMasterV2MasterQuery(ctx context.Context, h MasterProgMasterV2Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveMasterProgMasterV2MasterQuery(ctx context.Context, h MasterProgMasterV2Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg QueryRequest
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.MasterQuery(ctx, arg)
@@ -259,9 +260,9 @@ func serveMasterProgMasterV2MasterQuery(ctx context.Context, h MasterProgMasterV
 	return res.AppendXDR(b)
 }
 
-func serveMasterProgMasterV2MasterPut(ctx context.Context, h MasterProgMasterV2Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveMasterProgMasterV2MasterPut(ctx context.Context, h MasterProgMasterV2Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg PutRequest
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.MasterPut(ctx, arg)
@@ -271,10 +272,10 @@ func serveMasterProgMasterV2MasterPut(ctx context.Context, h MasterProgMasterV2H
 	return res.AppendXDR(b)
 }
 
-func serveMasterProgMasterV2MasterDelete(ctx context.Context, h MasterProgMasterV2Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveMasterProgMasterV2MasterDelete(ctx context.Context, h MasterProgMasterV2Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg uint64
-	arg = args.Uint64()
-	if err := args.Err(); err != nil {
+	arg = d.Uint64()
+	if err := d.Err(); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.MasterDelete(ctx, arg)
@@ -284,9 +285,9 @@ func serveMasterProgMasterV2MasterDelete(ctx context.Context, h MasterProgMaster
 	return res.AppendXDR(b)
 }
 
-func serveMasterProgMasterV2MasterExplain(ctx context.Context, h MasterProgMasterV2Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveMasterProgMasterV2MasterExplain(ctx context.Context, h MasterProgMasterV2Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg QueryRequest
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.MasterExplain(ctx, arg)
@@ -304,9 +305,9 @@ func serveMasterProgMasterV2MasterStatus(ctx context.Context, h MasterProgMaster
 	return res.AppendXDR(b)
 }
 
-func serveMasterProgMasterV2MasterMembers(ctx context.Context, h MasterProgMasterV2Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveMasterProgMasterV2MasterMembers(ctx context.Context, h MasterProgMasterV2Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg MembersRequest
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.MasterMembers(ctx, arg)
@@ -316,9 +317,9 @@ func serveMasterProgMasterV2MasterMembers(ctx context.Context, h MasterProgMaste
 	return res.AppendXDR(b)
 }
 
-func serveMasterProgMasterV2MasterJoin(ctx context.Context, h MasterProgMasterV2Handler, args *xdr.Decoder, b []byte) ([]byte, error) {
+func serveMasterProgMasterV2MasterJoin(ctx context.Context, h MasterProgMasterV2Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg JoinRequest
-	if err := arg.DecodeXDR(args); err != nil {
+	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
 	res, err := h.MasterJoin(ctx, arg)

@@ -30,8 +30,7 @@ type VecT uint64
 
 // AppendXDR appends v.
 func (v VecT) AppendXDR(b []byte) ([]byte, error) {
-	b = xdr.AppendUint64(b, uint64(v))
-	return b, nil
+	return xdr.AppendUint64(b, uint64(v)), nil
 }
 
 // DecodeXDR reads v.
@@ -70,10 +69,9 @@ func (v *MachineVecNode) DecodeXDR(d *xdr.Decoder) error {
 func (v *MachineVecNode) appendNode(b []byte) ([]byte, error) {
 	var err error
 	if b, err = xdr.AppendString(b, v.MachineAddr, MAX_MACHINE_ADDR); err != nil {
-		return b, err
+		return b, xdr.FieldError("machine_vec_node.machine_addr", err)
 	}
-	b = xdr.AppendUint64(b, uint64(v.Vector))
-	return b, nil
+	return xdr.AppendUint64(b, uint64(v.Vector)), nil
 }
 
 // decodeNode reads v without the nodes after it.
@@ -102,6 +100,7 @@ func appendMachineVecNodeList(b []byte, v *MachineVecNode) ([]byte, error) {
 func decodeMachineVecNodeList(d *xdr.Decoder, p **MachineVecNode) error {
 	var free []MachineVecNode
 	var slabs xdr.Slabs
+	*p = nil
 	for d.More() {
 		if len(free) == 0 {
 			free = make([]MachineVecNode, slabs.Next(d, 16))
@@ -114,7 +113,6 @@ func decodeMachineVecNodeList(d *xdr.Decoder, p **MachineVecNode) error {
 		*p = n
 		p = &n.Next
 	}
-	*p = nil
 	return d.Err()
 }
 
@@ -123,19 +121,12 @@ type MachineVecList = *MachineVecNode
 
 // AppendMachineVecList appends v.
 func AppendMachineVecList(b []byte, v MachineVecList) ([]byte, error) {
-	var err error
-	if b, err = appendMachineVecNodeList(b, v); err != nil {
-		return b, err
-	}
-	return b, nil
+	return appendMachineVecNodeList(b, v)
 }
 
 // DecodeMachineVecList reads *v.
 func DecodeMachineVecList(d *xdr.Decoder, v *MachineVecList) error {
-	if err := decodeMachineVecNodeList(d, v); err != nil {
-		return err
-	}
-	return d.Err()
+	return decodeMachineVecNodeList(d, v)
 }
 
 // QueryReturnValue is the struct query_return_value.
@@ -151,7 +142,7 @@ func (v QueryReturnValue) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	b = xdr.AppendUint64(b, uint64(v.Vector))
 	if b, err = xdr.AppendString(b, v.FailedMachine, MAX_MACHINE_ADDR); err != nil {
-		return b, err
+		return b, xdr.FieldError("query_return_value.failed_machine", err)
 	}
 	return b, nil
 }
@@ -174,16 +165,15 @@ type HandleQueryArgs struct {
 // AppendXDR appends v.
 func (v HandleQueryArgs) AppendXDR(b []byte) ([]byte, error) {
 	var err error
-	if b, err = AppendMachineVecList(b, v.List); err != nil {
+	if b, err = appendMachineVecNodeList(b, v.List); err != nil {
 		return b, err
 	}
-	b = xdr.AppendUint64(b, uint64(v.Result))
-	return b, nil
+	return xdr.AppendUint64(b, uint64(v.Result)), nil
 }
 
 // DecodeXDR reads v.
 func (v *HandleQueryArgs) DecodeXDR(d *xdr.Decoder) error {
-	if err := DecodeMachineVecList(d, &v.List); err != nil {
+	if err := decodeMachineVecNodeList(d, &v.List); err != nil {
 		return err
 	}
 	v.Result = VecT(d.Uint64())
@@ -199,14 +189,14 @@ type MachineName string
 func (v MachineName) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	if b, err = xdr.AppendString(b, string(v), MAX_MACHINE_ADDR); err != nil {
-		return b, err
+		return b, xdr.FieldError("machine_name", err)
 	}
 	return b, nil
 }
 
 // DecodeXDR reads v.
 func (v *MachineName) DecodeXDR(d *xdr.Decoder) error {
-	(*v) = MachineName(d.String(MAX_MACHINE_ADDR))
+	*v = MachineName(d.String(MAX_MACHINE_ADDR))
 	return d.Err()
 }
 
@@ -221,10 +211,10 @@ type CoordinateArgs struct {
 func (v CoordinateArgs) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	if b, err = xdr.AppendArrayLen(b, len(v.Ranges), math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("coordinate_args.ranges", err)
 	}
 	for i := range v.Ranges {
-		if b, err = AppendMachineVecList(b, v.Ranges[i]); err != nil {
+		if b, err = appendMachineVecNodeList(b, v.Ranges[i]); err != nil {
 			return b, err
 		}
 	}
@@ -237,7 +227,7 @@ func (v *CoordinateArgs) DecodeXDR(d *xdr.Decoder) error {
 	if n := d.ArrayLen(math.MaxUint32, 4); n > 0 {
 		v.Ranges = make([]MachineVecList, n)
 		for i := range v.Ranges {
-			if err := DecodeMachineVecList(d, &v.Ranges[i]); err != nil {
+			if err := decodeMachineVecNodeList(d, &v.Ranges[i]); err != nil {
 				return err
 			}
 		}
@@ -256,11 +246,11 @@ func (v CoordinateReturnValue) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	b = xdr.AppendUint64(b, uint64(v.Vector))
 	if b, err = xdr.AppendArrayLen(b, len(v.FailedMachines), math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("coordinate_return_value.failed_machines", err)
 	}
 	for i := range v.FailedMachines {
 		if b, err = xdr.AppendString(b, string(v.FailedMachines[i]), MAX_MACHINE_ADDR); err != nil {
-			return b, err
+			return b, xdr.FieldError("coordinate_return_value.failed_machines", err)
 		}
 	}
 	return b, nil
@@ -288,14 +278,14 @@ type QueryText string
 func (v QueryText) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	if b, err = xdr.AppendString(b, string(v), MAX_QUERY_TEXT); err != nil {
-		return b, err
+		return b, xdr.FieldError("query_text", err)
 	}
 	return b, nil
 }
 
 // DecodeXDR reads v.
 func (v *QueryText) DecodeXDR(d *xdr.Decoder) error {
-	(*v) = QueryText(d.String(MAX_QUERY_TEXT))
+	*v = QueryText(d.String(MAX_QUERY_TEXT))
 	return d.Err()
 }
 
@@ -363,14 +353,14 @@ func (v RowBitmap) AppendXDR(b []byte) ([]byte, error) {
 	switch v.Format {
 	case BITMAP_WORDS:
 		if b, err = xdr.AppendArrayLen(b, len(v.Words), math.MaxUint32); err != nil {
-			return b, err
+			return b, xdr.FieldError("row_bitmap.words", err)
 		}
 		for i := range v.Words {
 			b = xdr.AppendUint64(b, v.Words[i])
 		}
 	case BITMAP_ROARING:
 		if b, err = xdr.AppendOpaque(b, v.Roaring, math.MaxUint32); err != nil {
-			return b, err
+			return b, xdr.FieldError("row_bitmap.roaring", err)
 		}
 	case BITMAP_NONE:
 	default:
@@ -480,7 +470,7 @@ type QueryRequest struct {
 func (v QueryRequest) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	if b, err = xdr.AppendString(b, string(v.Text), MAX_QUERY_TEXT); err != nil {
-		return b, err
+		return b, xdr.FieldError("query_request.text", err)
 	}
 	if b, err = v.Format.AppendXDR(b); err != nil {
 		return b, err
@@ -488,8 +478,7 @@ func (v QueryRequest) AppendXDR(b []byte) ([]byte, error) {
 	b = xdr.AppendUint32(b, v.DeadlineMs)
 	b = xdr.AppendUint64(b, v.Seed)
 	b = xdr.AppendUint64(b, v.FirstRow)
-	b = xdr.AppendUint64(b, v.MaxRows)
-	return b, nil
+	return xdr.AppendUint64(b, v.MaxRows), nil
 }
 
 // DecodeXDR reads v.
@@ -519,8 +508,7 @@ func (v QueryAnswer) AppendXDR(b []byte) ([]byte, error) {
 	if b, err = v.Rows.AppendXDR(b); err != nil {
 		return b, err
 	}
-	b = xdr.AppendUint64(b, v.Seed)
-	return b, nil
+	return xdr.AppendUint64(b, v.Seed), nil
 }
 
 // DecodeXDR reads v.
@@ -546,22 +534,22 @@ type QueryFailure struct {
 func (v QueryFailure) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	if b, err = xdr.AppendString(b, v.Message, 1024); err != nil {
-		return b, err
+		return b, xdr.FieldError("query_failure.message", err)
 	}
 	b = xdr.AppendUint32(b, v.Position)
 	if b, err = xdr.AppendArrayLen(b, len(v.Vectors), 1000); err != nil {
-		return b, err
+		return b, xdr.FieldError("query_failure.vectors", err)
 	}
 	for i := range v.Vectors {
 		b = xdr.AppendUint64(b, v.Vectors[i])
 	}
 	b = xdr.AppendUint64(b, v.VectorsTotal)
 	if b, err = xdr.AppendArrayLen(b, len(v.FailedMachines), math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("query_failure.failed_machines", err)
 	}
 	for i := range v.FailedMachines {
 		if b, err = xdr.AppendString(b, string(v.FailedMachines[i]), MAX_MACHINE_ADDR); err != nil {
-			return b, err
+			return b, xdr.FieldError("query_failure.failed_machines", err)
 		}
 	}
 	return b, nil
@@ -647,7 +635,7 @@ type HandleQuery2Args struct {
 // AppendXDR appends v.
 func (v HandleQuery2Args) AppendXDR(b []byte) ([]byte, error) {
 	var err error
-	if b, err = AppendMachineVecList(b, v.List); err != nil {
+	if b, err = appendMachineVecNodeList(b, v.List); err != nil {
 		return b, err
 	}
 	if b, err = v.Result.AppendXDR(b); err != nil {
@@ -656,13 +644,12 @@ func (v HandleQuery2Args) AppendXDR(b []byte) ([]byte, error) {
 	if b, err = v.Format.AppendXDR(b); err != nil {
 		return b, err
 	}
-	b = xdr.AppendUint32(b, v.DeadlineMs)
-	return b, nil
+	return xdr.AppendUint32(b, v.DeadlineMs), nil
 }
 
 // DecodeXDR reads v.
 func (v *HandleQuery2Args) DecodeXDR(d *xdr.Decoder) error {
-	if err := DecodeMachineVecList(d, &v.List); err != nil {
+	if err := decodeMachineVecNodeList(d, &v.List); err != nil {
 		return err
 	}
 	if err := v.Result.DecodeXDR(d); err != nil {
@@ -773,24 +760,18 @@ type RangePlan struct {
 // AppendXDR appends v.
 func (v RangePlan) AppendXDR(b []byte) ([]byte, error) {
 	var err error
-	if b, err = AppendMachineVecList(b, v.List); err != nil {
+	if b, err = appendMachineVecNodeList(b, v.List); err != nil {
 		return b, err
 	}
-	if b, err = v.Strategy.AppendXDR(b); err != nil {
-		return b, err
-	}
-	return b, nil
+	return v.Strategy.AppendXDR(b)
 }
 
 // DecodeXDR reads v.
 func (v *RangePlan) DecodeXDR(d *xdr.Decoder) error {
-	if err := DecodeMachineVecList(d, &v.List); err != nil {
+	if err := decodeMachineVecNodeList(d, &v.List); err != nil {
 		return err
 	}
-	if err := v.Strategy.DecodeXDR(d); err != nil {
-		return err
-	}
-	return d.Err()
+	return v.Strategy.DecodeXDR(d)
 }
 
 // Coordinate2Args is the struct coordinate2_args.
@@ -806,7 +787,7 @@ type Coordinate2Args struct {
 func (v Coordinate2Args) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	if b, err = xdr.AppendArrayLen(b, len(v.Ranges), math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("coordinate2_args.ranges", err)
 	}
 	for i := range v.Ranges {
 		if b, err = v.Ranges[i].AppendXDR(b); err != nil {
@@ -818,8 +799,7 @@ func (v Coordinate2Args) AppendXDR(b []byte) ([]byte, error) {
 	}
 	b = xdr.AppendUint32(b, v.DeadlineMs)
 	b = xdr.AppendUint64(b, v.FirstRow)
-	b = xdr.AppendUint64(b, v.MaxRows)
-	return b, nil
+	return xdr.AppendUint64(b, v.MaxRows), nil
 }
 
 // DecodeXDR reads v.
@@ -851,23 +831,16 @@ type StoreRequest struct {
 
 // AppendXDR appends v.
 func (v StoreRequest) AppendXDR(b []byte) ([]byte, error) {
-	var err error
 	b = xdr.AppendUint64(b, v.Id)
 	b = xdr.AppendUint64(b, v.Revision)
-	if b, err = v.Rows.AppendXDR(b); err != nil {
-		return b, err
-	}
-	return b, nil
+	return v.Rows.AppendXDR(b)
 }
 
 // DecodeXDR reads v.
 func (v *StoreRequest) DecodeXDR(d *xdr.Decoder) error {
 	v.Id = d.Uint64()
 	v.Revision = d.Uint64()
-	if err := v.Rows.DecodeXDR(d); err != nil {
-		return err
-	}
-	return d.Err()
+	return v.Rows.DecodeXDR(d)
 }
 
 // EraseRequest is the struct erase_request.
@@ -879,8 +852,7 @@ type EraseRequest struct {
 // AppendXDR appends v.
 func (v EraseRequest) AppendXDR(b []byte) ([]byte, error) {
 	b = xdr.AppendUint64(b, v.Id)
-	b = xdr.AppendUint64(b, v.Revision)
-	return b, nil
+	return xdr.AppendUint64(b, v.Revision), nil
 }
 
 // DecodeXDR reads v.
@@ -942,8 +914,7 @@ type InventoryRequest struct {
 // AppendXDR appends v.
 func (v InventoryRequest) AppendXDR(b []byte) ([]byte, error) {
 	b = xdr.AppendUint64(b, v.FirstId)
-	b = xdr.AppendUint32(b, v.MaxItems)
-	return b, nil
+	return xdr.AppendUint32(b, v.MaxItems), nil
 }
 
 // DecodeXDR reads v.
@@ -970,8 +941,7 @@ func (v InventoryItem) AppendXDR(b []byte) ([]byte, error) {
 	b = xdr.AppendUint64(b, v.Count)
 	b = xdr.AppendUint64(b, v.Bytes)
 	b = xdr.AppendUint64(b, v.Checksum)
-	b = xdr.AppendBool(b, v.Deleted)
-	return b, nil
+	return xdr.AppendBool(b, v.Deleted), nil
 }
 
 // DecodeXDR reads v.
@@ -997,15 +967,14 @@ func (v InventoryPage) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	b = xdr.AppendUint64(b, v.Instance)
 	if b, err = xdr.AppendArrayLen(b, len(v.Items), 65536); err != nil {
-		return b, err
+		return b, xdr.FieldError("inventory_page.items", err)
 	}
 	for i := range v.Items {
 		if b, err = v.Items[i].AppendXDR(b); err != nil {
 			return b, err
 		}
 	}
-	b = xdr.AppendBool(b, v.More)
-	return b, nil
+	return xdr.AppendBool(b, v.More), nil
 }
 
 // DecodeXDR reads v.
@@ -1080,23 +1049,16 @@ type StoredVector struct {
 
 // AppendXDR appends v.
 func (v StoredVector) AppendXDR(b []byte) ([]byte, error) {
-	var err error
 	b = xdr.AppendUint64(b, v.Revision)
 	b = xdr.AppendBool(b, v.Deleted)
-	if b, err = v.Rows.AppendXDR(b); err != nil {
-		return b, err
-	}
-	return b, nil
+	return v.Rows.AppendXDR(b)
 }
 
 // DecodeXDR reads v.
 func (v *StoredVector) DecodeXDR(d *xdr.Decoder) error {
 	v.Revision = d.Uint64()
 	v.Deleted = d.Bool()
-	if err := v.Rows.DecodeXDR(d); err != nil {
-		return err
-	}
-	return d.Err()
+	return v.Rows.DecodeXDR(d)
 }
 
 // FetchResponse is the union fetch_response: Status says which of the other fields counts.
@@ -1173,14 +1135,14 @@ func (v PutRequest) AppendXDR(b []byte) ([]byte, error) {
 		return b, err
 	}
 	if b, err = xdr.AppendString(b, v.Name, 512); err != nil {
-		return b, err
+		return b, xdr.FieldError("put_request.name", err)
 	}
 	if b, err = xdr.AppendArrayLen(b, len(v.Holders), math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("put_request.holders", err)
 	}
 	for i := range v.Holders {
 		if b, err = xdr.AppendString(b, string(v.Holders[i]), MAX_MACHINE_ADDR); err != nil {
-			return b, err
+			return b, xdr.FieldError("put_request.holders", err)
 		}
 	}
 	return b, nil
@@ -1313,15 +1275,12 @@ func (v ExplainedMember) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	b = xdr.AppendUint64(b, v.Id)
 	if b, err = xdr.AppendString(b, v.Name, 512); err != nil {
-		return b, err
+		return b, xdr.FieldError("explained_member.name", err)
 	}
 	if b, err = xdr.AppendString(b, string(v.From), MAX_MACHINE_ADDR); err != nil {
-		return b, err
+		return b, xdr.FieldError("explained_member.from", err)
 	}
-	if b, err = v.Reason.AppendXDR(b); err != nil {
-		return b, err
-	}
-	return b, nil
+	return v.Reason.AppendXDR(b)
 }
 
 // DecodeXDR reads v.
@@ -1329,10 +1288,7 @@ func (v *ExplainedMember) DecodeXDR(d *xdr.Decoder) error {
 	v.Id = d.Uint64()
 	v.Name = d.String(512)
 	v.From = MachineName(d.String(MAX_MACHINE_ADDR))
-	if err := v.Reason.DecodeXDR(d); err != nil {
-		return err
-	}
-	return d.Err()
+	return v.Reason.DecodeXDR(d)
 }
 
 // ExplainedRange is the struct explained_range.
@@ -1352,7 +1308,7 @@ func (v ExplainedRange) AppendXDR(b []byte) ([]byte, error) {
 		return b, err
 	}
 	if b, err = xdr.AppendString(b, v.Why, 255); err != nil {
-		return b, err
+		return b, xdr.FieldError("explained_range.why", err)
 	}
 	return b, nil
 }
@@ -1380,7 +1336,7 @@ type Explanation struct {
 func (v Explanation) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	if b, err = xdr.AppendArrayLen(b, len(v.Members), math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("explanation.members", err)
 	}
 	for i := range v.Members {
 		if b, err = v.Members[i].AppendXDR(b); err != nil {
@@ -1388,7 +1344,7 @@ func (v Explanation) AppendXDR(b []byte) ([]byte, error) {
 		}
 	}
 	if b, err = xdr.AppendArrayLen(b, len(v.Ranges), math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("explanation.ranges", err)
 	}
 	for i := range v.Ranges {
 		if b, err = v.Ranges[i].AppendXDR(b); err != nil {
@@ -1396,10 +1352,9 @@ func (v Explanation) AppendXDR(b []byte) ([]byte, error) {
 		}
 	}
 	if b, err = xdr.AppendString(b, string(v.Coordinator), MAX_MACHINE_ADDR); err != nil {
-		return b, err
+		return b, xdr.FieldError("explanation.coordinator", err)
 	}
-	b = xdr.AppendUint64(b, v.Seed)
-	return b, nil
+	return xdr.AppendUint64(b, v.Seed), nil
 }
 
 // DecodeXDR reads v.
@@ -1533,7 +1488,7 @@ type SlaveStatus struct {
 func (v SlaveStatus) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	if b, err = xdr.AppendString(b, string(v.Addr), MAX_MACHINE_ADDR); err != nil {
-		return b, err
+		return b, xdr.FieldError("slave_status.addr", err)
 	}
 	if b, err = v.State.AppendXDR(b); err != nil {
 		return b, err
@@ -1547,7 +1502,7 @@ func (v SlaveStatus) AppendXDR(b []byte) ([]byte, error) {
 	b = xdr.AppendUint64(b, v.SetAside)
 	b = xdr.AppendUint32(b, v.Protocol)
 	if b, err = xdr.AppendString(b, v.Problem, 1024); err != nil {
-		return b, err
+		return b, xdr.FieldError("slave_status.problem", err)
 	}
 	return b, nil
 }
@@ -1587,7 +1542,7 @@ type ClusterStatus struct {
 func (v ClusterStatus) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	if b, err = xdr.AppendArrayLen(b, len(v.Slaves), math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("cluster_status.slaves", err)
 	}
 	for i := range v.Slaves {
 		if b, err = v.Slaves[i].AppendXDR(b); err != nil {
@@ -1601,7 +1556,7 @@ func (v ClusterStatus) AppendXDR(b []byte) ([]byte, error) {
 	b = xdr.AppendUint64(b, v.Pending)
 	b = xdr.AppendUint32(b, v.Replicas)
 	if b, err = xdr.AppendString(b, v.Release, 64); err != nil {
-		return b, err
+		return b, xdr.FieldError("cluster_status.release", err)
 	}
 	return b, nil
 }
@@ -1636,8 +1591,7 @@ type MembersRequest struct {
 // AppendXDR appends v.
 func (v MembersRequest) AppendXDR(b []byte) ([]byte, error) {
 	b = xdr.AppendUint64(b, v.FirstId)
-	b = xdr.AppendUint32(b, v.MaxMembers)
-	return b, nil
+	return xdr.AppendUint32(b, v.MaxMembers), nil
 }
 
 // DecodeXDR reads v.
@@ -1661,19 +1615,18 @@ func (v Member) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	b = xdr.AppendUint64(b, v.Id)
 	if b, err = xdr.AppendString(b, v.Name, 512); err != nil {
-		return b, err
+		return b, xdr.FieldError("member.name", err)
 	}
 	if b, err = xdr.AppendArrayLen(b, len(v.Holders), math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("member.holders", err)
 	}
 	for i := range v.Holders {
 		if b, err = xdr.AppendString(b, string(v.Holders[i]), MAX_MACHINE_ADDR); err != nil {
-			return b, err
+			return b, xdr.FieldError("member.holders", err)
 		}
 	}
 	b = xdr.AppendUint64(b, v.Bytes)
-	b = xdr.AppendBool(b, v.Pending)
-	return b, nil
+	return xdr.AppendBool(b, v.Pending), nil
 }
 
 // DecodeXDR reads v.
@@ -1702,15 +1655,14 @@ type MembersPage struct {
 func (v MembersPage) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	if b, err = xdr.AppendArrayLen(b, len(v.Members), math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("members_page.members", err)
 	}
 	for i := range v.Members {
 		if b, err = v.Members[i].AppendXDR(b); err != nil {
 			return b, err
 		}
 	}
-	b = xdr.AppendBool(b, v.More)
-	return b, nil
+	return xdr.AppendBool(b, v.More), nil
 }
 
 // DecodeXDR reads v.
@@ -1737,8 +1689,7 @@ type IdRange struct {
 // AppendXDR appends v.
 func (v IdRange) AppendXDR(b []byte) ([]byte, error) {
 	b = xdr.AppendUint64(b, v.First)
-	b = xdr.AppendUint64(b, v.Last)
-	return b, nil
+	return xdr.AppendUint64(b, v.Last), nil
 }
 
 // DecodeXDR reads v.
@@ -1761,7 +1712,7 @@ type JoinRequest struct {
 func (v JoinRequest) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	if b, err = xdr.AppendString(b, string(v.Addr), MAX_MACHINE_ADDR); err != nil {
-		return b, err
+		return b, xdr.FieldError("join_request.addr", err)
 	}
 	b = xdr.AppendUint32(b, v.Protocol)
 	b = xdr.AppendBool(b, v.Priority != nil)
@@ -1769,15 +1720,14 @@ func (v JoinRequest) AppendXDR(b []byte) ([]byte, error) {
 		b = xdr.AppendInt32(b, *v.Priority)
 	}
 	if b, err = xdr.AppendArrayLen(b, len(v.Ids), math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("join_request.ids", err)
 	}
 	for i := range v.Ids {
 		if b, err = v.Ids[i].AppendXDR(b); err != nil {
 			return b, err
 		}
 	}
-	b = xdr.AppendUint64(b, v.Instance)
-	return b, nil
+	return xdr.AppendUint64(b, v.Instance), nil
 }
 
 // DecodeXDR reads v.
@@ -1812,10 +1762,9 @@ type ClusterMachine struct {
 func (v ClusterMachine) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	if b, err = xdr.AppendString(b, string(v.Addr), MAX_MACHINE_ADDR); err != nil {
-		return b, err
+		return b, xdr.FieldError("cluster_machine.addr", err)
 	}
-	b = xdr.AppendUint32(b, v.Protocol)
-	return b, nil
+	return xdr.AppendUint32(b, v.Protocol), nil
 }
 
 // DecodeXDR reads v.
@@ -1835,15 +1784,14 @@ type JoinAnswer struct {
 func (v JoinAnswer) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	if b, err = xdr.AppendArrayLen(b, len(v.Machines), math.MaxUint32); err != nil {
-		return b, err
+		return b, xdr.FieldError("join_answer.machines", err)
 	}
 	for i := range v.Machines {
 		if b, err = v.Machines[i].AppendXDR(b); err != nil {
 			return b, err
 		}
 	}
-	b = xdr.AppendUint64(b, v.Epoch)
-	return b, nil
+	return xdr.AppendUint64(b, v.Epoch), nil
 }
 
 // DecodeXDR reads v.

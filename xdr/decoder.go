@@ -214,7 +214,7 @@ func (d *Decoder) ArrayLen(max uint32, minElem int) int {
 // Where it returned true, Leave comes back.
 func (d *Decoder) Enter() bool {
 	if d.depth >= MaxDepth {
-		d.Fail(fmt.Errorf("%d levels: %w", d.depth, ErrDepth))
+		d.Fail(DepthError())
 	}
 	if d.Err() != nil {
 		return false

@@ -47,3 +47,9 @@ func UnionError(union string, v int64) error { return fmt.Errorf("%s %d: %w", un
 func LengthError(what string, n int, max uint32) error {
 	return fmt.Errorf("%s of length %d, at most %d: %w", what, n, max, ErrTooLong)
 }
+
+// FieldError says in which field of an .x file err happened.
+func FieldError(field string, err error) error { return fmt.Errorf("%s: %w", field, err) }
+
+// DepthError is the error for a value that is nested deeper than MaxDepth.
+func DepthError() error { return fmt.Errorf("%d levels: %w", MaxDepth, ErrDepth) }
