@@ -131,9 +131,13 @@ for _ in {1..300}; do
 done
 [ "$(serving)" = 3 ] || { bin/starfish status || true; die "the slaves do not serve after 30 s"; }
 
+grep '^portmapper' "$work/master.log" || true
+
 title "The table: 118 elements, a vector for each period, group, block ..."
 run bin/starfish load examples/elements/elements.index
-sed -n '2,/^[^#]/s/^# \{0,1\}//p' examples/elements/elements.index
+echo
+echo "What the ids stand for:"
+sed -n '4,/^[^#]/s/^# \{0,1\}//p' examples/elements/elements.index
 
 title "Queries: a row is an atomic number, so you can check by eye"
 ask P:118 '$5 == 18' "P:118 is one vector, group 18: the noble gases"
@@ -165,7 +169,7 @@ if [ -n "$c_part" ]; then
 	[ "$(tail -n 1 "$work/c1")" = "rows $(seq -s ' ' 1 36)" ] || die "the C client's answer is wrong"
 	echo
 	echo "Block f begins at row 57, and ends beyond 63. A word cut short would be wrong, so version 1 refuses:"
-	if run bin/c/client 127.0.0.1 1 tcp P:204; then die "version 1 answered what it cannot hold"; fi
+	if run bin/c/client 127.0.0.1 1 tcp P:204 2>&1; then die "version 1 answered what it cannot hold"; fi
 	echo
 	echo "Version 2 has bitmaps of any length:"
 	show bin/c/client 127.0.0.1 2 tcp P:204 'R:1-7&302'
