@@ -21,6 +21,7 @@ type monitor struct {
 
 	mu     sync.Mutex
 	slaves map[string]*watched
+	ended  bool // nothing more is watched
 }
 
 // watched is what the master knows of one slave beyond the catalog.
@@ -50,7 +51,7 @@ func (o *monitor) watch(addr string) *watched {
 	}
 	w := &watched{addr: addr, kick: make(chan struct{}, 1), verdict: make(chan struct{}), asked: 1}
 	o.slaves[addr] = w
-	if o.ctx.Err() == nil {
+	if !o.ended {
 		o.wg.Go(func() { o.run(w) })
 	}
 	return w
@@ -64,7 +65,8 @@ func (o *monitor) slave(addr string) *watched {
 
 // close waits for the end of the watching, after o.ctx has ended.
 func (o *monitor) close() {
-	o.mu.Lock() // no watch begins any more
+	o.mu.Lock()
+	o.ended = true
 	o.mu.Unlock()
 	o.wg.Wait()
 }

@@ -3,8 +3,8 @@ package master
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +31,7 @@ type world struct {
 	m      *Master
 	client *structs.MasterProgMasterV2Client
 	conn   *rpc.Client
+	at     atomic.Value // host:port of the master
 	end    func()
 }
 
@@ -82,6 +83,7 @@ func (w *world) run() {
 	case <-time.After(patience):
 		require.FailNow(w.t, "the master is not ready")
 	}
+	w.at.Store(m.Addr().String())
 	w.conn, err = rpc.Dial(ctx, "tcp", m.Addr().String(), rpc.ClientConfig{})
 	require.NoError(w.t, err)
 	w.client = structs.NewMasterProgMasterV2Client(w.conn)
@@ -195,12 +197,6 @@ func (w *world) failsIn(text string, want structs.QueryStatus, deadline time.Dur
 	res := w.ask(structs.QueryRequest{Text: structs.QueryText(text), DeadlineMs: uint32(deadline.Milliseconds())})
 	require.Equal(w.t, want, res.Status, "%s: %s", text, res.Failure.Message)
 	return res.Failure
-}
-
-func seeded(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
 }
 
 var three = []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}

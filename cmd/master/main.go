@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -15,20 +16,27 @@ import (
 	"starfish/master"
 )
 
+// version is set by the build: -ldflags "-X main.version=1.2.3".
+var version = "dev"
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	os.Exit(run(ctx))
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
 }
 
 // run returns the exit code: 0 a clean end, 1 failed, 2 wrong usage.
-func run(ctx context.Context) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	started := false
 	cmd := command(&started)
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
 	if err := cmd.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "master:", err)
+		fmt.Fprintln(stderr, "master:", err)
 		if !started {
-			fmt.Fprintln(os.Stderr, "master --help tells the flags")
+			fmt.Fprintln(stderr, "master --help tells the flags")
 			return 2
 		}
 		return 1
@@ -60,6 +68,7 @@ It prints "ready" on a line of its own when it is, and ends cleanly at SIGINT or
 
   # its slaves, on this host or others:
   slave --master 10.0.0.5 --addr 10.0.0.6 --data ./s1`,
+		Version:       version,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -75,14 +84,15 @@ It prints "ready" on a line of its own when it is, and ends cleanly at SIGINT or
 			if err := level.UnmarshalText([]byte(logLevel)); err != nil {
 				return fmt.Errorf("--log-level %q is not debug, info, warn or error", logLevel)
 			}
-			cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+			cfg.Logger = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
 			cfg.Port = int(portFlag)
+			cfg.Release = version
 			cfg.NoOverlap = !overlap
 			if cfg.NoOverlap && !cmd.Flags().Changed("replicas") {
 				cfg.Replicas = 1
 			}
 			*started = cfg.Check() == nil
-			return serve(cmd.Context(), cfg)
+			return serve(cmd.Context(), cfg, cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
@@ -101,7 +111,7 @@ It prints "ready" on a line of its own when it is, and ends cleanly at SIGINT or
 	return cmd
 }
 
-func serve(ctx context.Context, cfg master.Config) error {
+func serve(ctx context.Context, cfg master.Config, out io.Writer) error {
 	m, err := master.New(cfg)
 	if err != nil {
 		return err
@@ -111,10 +121,10 @@ func serve(ctx context.Context, cfg master.Config) error {
 	select {
 	case <-m.Ready():
 		if msg := m.Portmapper().Message; msg != "" {
-			fmt.Println("portmapper:", m.Portmapper())
+			fmt.Fprintln(out, m.Portmapper())
 		}
-		fmt.Printf("master on %s\n", m.Addr())
-		fmt.Println("ready")
+		fmt.Fprintf(out, "master on %s\n", m.Addr())
+		fmt.Fprintln(out, "ready")
 	case err := <-done:
 		return err
 	}
