@@ -11,6 +11,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
 	"starfish/client"
@@ -40,7 +41,7 @@ loading again is safe. The file - is standard input.`,
 		Args: usageArgs(cobra.MinimumNArgs(1)),
 	}
 	cmd.Flags().StringVar(&on, "on", "", "pin the vectors to these slaves instead of where placement puts them")
-	cmd.Flags().IntVar(&parallel, "parallel", 64, "puts in flight at a time")
+	cmd.Flags().IntVar(&parallel, "parallel", 256, "puts in flight at a time")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if parallel < 1 {
 			return usagef("--parallel: %d is less than 1", parallel)
@@ -73,6 +74,9 @@ loading again is safe. The file - is standard input.`,
 	return cmd
 }
 
+// maxInFlight bounds the row numbers of the puts in flight: 256 MiB of them.
+const maxInFlight = 64 << 20
+
 // loader puts the vectors of files, many at a time over one connection.
 type loader struct {
 	client  *client.Client
@@ -86,11 +90,16 @@ type loader struct {
 func (l *loader) run(ctx context.Context, files []source, parallel int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
+	room := semaphore.NewWeighted(maxInFlight)
 	put := func(line loadLine) error {
-		if err := context.Cause(ctx); err != nil {
+		size := int64(min(len(line.rows), maxInFlight))
+		if err := room.Acquire(ctx, size); err != nil {
 			return err
 		}
-		group.Go(func() error { return l.put(ctx, line) })
+		group.Go(func() error {
+			defer room.Release(size)
+			return l.put(ctx, line)
+		})
 		return nil
 	}
 	var readErr error

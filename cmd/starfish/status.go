@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -71,7 +72,8 @@ func printStatus(w io.Writer, st *structs.ClusterStatus) error {
 	if len(st.Slaves) == 0 {
 		fmt.Fprintln(w, "no slaves: start one with bin/slave --master HOST")
 	} else {
-		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+		var table bytes.Buffer
+		t := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(t, "SLAVE\tSTATE\tPRIORITY\tMEMBERS\tMISSING\tSET ASIDE\tREMARK")
 		for _, s := range st.Slaves {
 			priority, remark := "-", s.Problem
@@ -84,8 +86,9 @@ func printStatus(w io.Writer, st *structs.ClusterStatus) error {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%s\n",
 				s.Addr, word(s.State, "SLAVE_"), priority, s.Members, s.Missing, s.SetAside, remark)
 		}
-		if err := t.Flush(); err != nil {
-			return err
+		t.Flush() // into memory: it cannot fail
+		for line := range strings.Lines(table.String()) {
+			fmt.Fprintln(w, strings.TrimRight(line, " \n")) // most remarks are empty
 		}
 	}
 	_, err := fmt.Fprintf(w, "%s, %d wanted of each; %d under-replicated, %d unavailable, %d with an unfinished write\nepoch %d, master %s\n",
