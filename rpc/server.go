@@ -18,7 +18,8 @@ import (
 // ServerConfig has the bounds of a Server. A zero field is its default, which
 // stands in limits.go.
 type ServerConfig struct {
-	MaxRecord       int           // bytes of one record or reply
+	MaxRecord       int           // bytes of one record
+	MaxReply        int           // bytes of one reply; 0: MaxRecord
 	MaxConns        int           // stream connections; beyond them the one that is idle for longest is closed
 	MaxCalls        int           // calls that run at once; beyond them no more are read
 	MaxCallsPerConn int           // of one connection, or one UDP socket
@@ -30,6 +31,7 @@ type ServerConfig struct {
 
 func (c *ServerConfig) setDefaults() {
 	orDefault(&c.MaxRecord, DefaultMaxRecord)
+	orDefault(&c.MaxReply, c.MaxRecord)
 	orDefault(&c.MaxConns, DefaultMaxConns)
 	orDefault(&c.MaxCalls, DefaultMaxCalls)
 	orDefault(&c.MaxCallsPerConn, DefaultMaxCallsPerConn)
@@ -144,8 +146,8 @@ func (s *Server) answer(ctx *callContext, h Handler, refusal error, d *xdr.Decod
 		case refusal != nil:
 		case len(reply) < replyReserve:
 			refusal = fmt.Errorf("rpc: the handler returned %d bytes that are not appended to reply", len(reply))
-		case len(reply)-markLen > s.cfg.MaxRecord:
-			refusal = fmt.Errorf("%w: reply of %d bytes, at most %d", ErrTooLong, len(reply)-markLen, s.cfg.MaxRecord)
+		case len(reply)-markLen > s.cfg.MaxReply:
+			refusal = fmt.Errorf("%w: reply of %d bytes, at most %d", ErrTooLong, len(reply)-markLen, s.cfg.MaxReply)
 		}
 		if refusal == nil {
 			putAccepted(reply[markLen:], c.XID)
