@@ -66,7 +66,9 @@ func endpoints(listen []netip.Addr, lo string) []endpoint {
 			all6 = true
 		case addr.IsLoopback() && (addr.Is6() || lo != "" || addr == loopback4):
 		case addr.Is4():
-			v4 = append(v4, endpoint{addr, deviceOf(addr, lo), true})
+			if device := deviceOf(addr, lo); lo == "" || device != lo { // else the wildcard has it
+				v4 = append(v4, endpoint{addr, device, true})
+			}
 		default:
 			v6 = append(v6, endpoint{addr, "", true})
 		}

@@ -127,7 +127,7 @@ func serve(cmd *cobra.Command, o options) error {
 		return err
 	case <-srv.Ready():
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "portmap ready on port %d\n", srv.Port())
+	fmt.Fprintf(cmd.OutOrStdout(), "portmap on port %d\nready\n", srv.Port())
 	return <-ended
 }
 

@@ -47,7 +47,7 @@ func TestServesUntilItIsTold(t *testing.T) {
 	args := []string{"--port", port, "--socket", socket, "--listen", "127.0.0.1", "-d"}
 
 	ctx, cancel := context.WithCancel(context.Background())
-	stdout, stderr := waitFor("portmap ready on port "+port+"\n"), waitFor("")
+	stdout, stderr := waitFor("portmap on port "+port+"\nready\n"), waitFor("")
 	code := make(chan int, 1)
 	go func() { code <- run(ctx, args, stdout, stderr) }()
 	select {
