@@ -4,6 +4,7 @@ package cclient_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"starfish/tests/cluster"
 	"starfish/tests/cpeer"
 )
 
@@ -55,54 +57,76 @@ func TestTypesAreTheOriginalOnes(t *testing.T) {
 	require.Contains(t, text, "typedef u_quad_t vec_t;")
 }
 
-// Programs are the paths of the compiled examples.
-type programs struct {
-	client, clientN, slaveClient, handler string
-}
+// programs are the compiled examples and, where a test asked for them, the
+// cluster's binaries.
+type programs struct{ dir string }
+
+func (p programs) client() string      { return filepath.Join(p.dir, "c", "client") }
+func (p programs) clientN() string     { return filepath.Join(p.dir, "n", "clientn") }
+func (p programs) slaveClient() string { return filepath.Join(p.dir, "c", "slave_client") }
+func (p programs) handler() string     { return filepath.Join(p.dir, "handler", "handler") }
+
+// cluster is the path of one of the cluster's binaries.
+func (p programs) cluster(name string) string { return filepath.Join(p.dir, "bin", name) }
+
+// dirEnv tells a test in a namespace where its parent built the programs.
+const dirEnv = "STARFISH_TEST_CCLIENT"
 
 var built struct {
 	sync.Mutex
-	dir string
-	programs
+	dir string // ours to remove
 }
 
-// build compiles the examples once, with what a warning says as an error.
+// build compiles the examples once, with what a warning says as an error. It
+// belongs before netns.Enter, so that the children need not build again.
 func build(t *testing.T) programs {
 	t.Helper()
 	built.Lock()
 	defer built.Unlock()
-	if built.dir != "" {
-		return built.programs
+	if dir := os.Getenv(dirEnv); dir != "" {
+		return programs{dir}
 	}
-	dir, err := os.MkdirTemp("", "starfish-cclient-")
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		built.Lock()
-		defer built.Unlock()
-		if built.dir == "" { // the test ended before all were compiled
-			os.RemoveAll(dir)
-		}
-	})
+	if built.dir == "" {
+		dir, err := os.MkdirTemp("", "starfish-cclient-")
+		require.NoError(t, err)
+		built.dir = dir
+	}
 	stubs := func(name string, flags ...string) cpeer.Stubs {
-		sub := filepath.Join(dir, name)
-		require.NoError(t, os.Mkdir(sub, 0o755))
+		sub := filepath.Join(built.dir, name)
+		require.NoError(t, os.MkdirAll(sub, 0o755))
 		return cpeer.Rpcgen(t, sub, structsX, flags...)
 	}
-	link := func(name string, s cpeer.Stubs, sources ...string) string {
+	link := func(name string, s cpeer.Stubs, sources ...string) {
 		source, err := filepath.Abs(filepath.Join(examples, name+".c"))
 		require.NoError(t, err)
 		object := cpeer.Compile(t, s.Dir, name+".o", []string{source}, "-c", "-Wall", "-Wextra", "-Werror")
-		return cpeer.Compile(t, s.Dir, name, append([]string{object, s.XDR, s.Client}, sources...), "-w")
+		cpeer.Compile(t, s.Dir, name, append([]string{object, s.XDR, s.Client}, sources...), "-w")
 	}
-	c, n, h := stubs("c", "-C"), stubs("n", "-N", "-C"), stubs("handler", "-C", "-DHANDLER_ONLY")
-	built.programs = programs{
-		client:      link("client", c),
-		clientN:     link("clientn", n),
-		slaveClient: link("slave_client", c),
-		handler:     link("handler", h, h.Server),
+	c := stubs("c", "-C")
+	link("client", c)
+	link("slave_client", c)
+	link("clientn", stubs("n", "-N", "-C"))
+	h := stubs("handler", "-C", "-DHANDLER_ONLY")
+	link("handler", h, h.Server)
+	require.NoError(t, os.Setenv(dirEnv, built.dir))
+	return programs{built.dir}
+}
+
+// buildAll is build and the cluster's binaries.
+func buildAll(t *testing.T) programs {
+	t.Helper()
+	p := build(t)
+	built.Lock()
+	defer built.Unlock()
+	if _, err := os.Stat(p.cluster("")); err == nil {
+		return p
 	}
-	built.dir = dir
-	return built.programs
+	cmd := exec.Command("go", "build", "-o", p.cluster("")+"/", "./cmd/...")
+	cmd.Dir = cluster.Root(t)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s: %s", cmd, out)
+	return p
 }
 
 func TestMain(m *testing.M) {

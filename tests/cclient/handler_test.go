@@ -31,7 +31,7 @@ func handlers(t *testing.T, p programs) (a, b *cpeer.Process) {
 		netns.Link(t, nil, mine+"/24", h, addr+"/24")
 		answer(t, h, "ip", "route", "add", "default", "via", mine)
 		rpcbind(t, h)
-		c := cpeer.Start(t, h.Command(p.handler, addr, vectors))
+		c := cpeer.Start(t, h.Command(p.handler(), addr, vectors))
 		c.WaitFor(t, "ready\n", wait)
 		return h, c
 	}
@@ -51,10 +51,10 @@ func list(pairs ...string) string {
 }
 
 func TestHandlersInCOnly(t *testing.T) {
+	p := build(t)
 	if !netns.Enter(t) {
 		return
 	}
-	p := build(t)
 	a, b := handlers(t, p)
 
 	for name, c := range map[string]struct{ word, list, want string }{
@@ -67,39 +67,39 @@ func TestHandlersInCOnly(t *testing.T) {
 		"its own in the tail": {"0", list(addrB, "3", addrA, "2"), "word 0x000000000000000c\n"},
 	} {
 		for _, network := range []string{"tcp", "udp"} {
-			require.Equal(t, c.want, answer(t, nil, p.slaveClient, addrA, network, c.word, c.list), "%s over %s", name, network)
+			require.Equal(t, c.want, answer(t, nil, p.slaveClient(), addrA, network, c.word, c.list), "%s over %s", name, network)
 		}
 	}
 
 	t.Run("a vector that it does not hold", func(t *testing.T) {
-		o := run(t, nil, p.slaveClient, addrA, "tcp", "0", list(addrA, "9", addrB, "3"))
+		o := run(t, nil, p.slaveClient(), addrA, "tcp", "0", list(addrA, "9", addrB, "3"))
 		require.Equal(t, outcome{"", "slave_client: machine " + addrA + " failed\n", 1}, o)
 	})
 	t.Run("a deeper failure comes back unchanged", func(t *testing.T) {
-		o := run(t, nil, p.slaveClient, addrA, "tcp", "0", list(addrA, "1", addrB, "9"))
+		o := run(t, nil, p.slaveClient(), addrA, "tcp", "0", list(addrA, "1", addrB, "9"))
 		require.Equal(t, outcome{"", "slave_client: machine " + addrB + " failed\n", 1}, o)
 	})
 	t.Run("a machine that hangs", func(t *testing.T) {
 		require.NoError(t, b.Signal(syscall.SIGSTOP))
 		begin := time.Now()
-		o := run(t, nil, p.slaveClient, addrA, "tcp", "0", list(addrA, "1", addrB, "3"))
+		o := run(t, nil, p.slaveClient(), addrA, "tcp", "0", list(addrA, "1", addrB, "3"))
 		require.Equal(t, outcome{"", "slave_client: machine " + addrB + " failed\n", 1}, o)
 		require.Greater(t, time.Since(begin), 900*time.Millisecond)
 		require.NoError(t, b.Signal(syscall.SIGCONT))
-		require.Equal(t, "word 0x000000000000000a\n", answer(t, nil, p.slaveClient, addrA, "tcp", "0", list(addrA, "1", addrB, "3")))
+		require.Equal(t, "word 0x000000000000000a\n", answer(t, nil, p.slaveClient(), addrA, "tcp", "0", list(addrA, "1", addrB, "3")))
 	})
 	t.Run("a machine that is dead", func(t *testing.T) {
 		require.NoError(t, b.Signal(syscall.SIGKILL))
 		_ = b.Wait(t, wait)
-		o := run(t, nil, p.slaveClient, addrA, "tcp", "0", list(addrA, "1", addrB, "3"))
+		o := run(t, nil, p.slaveClient(), addrA, "tcp", "0", list(addrA, "1", addrB, "3"))
 		require.Equal(t, outcome{"", "slave_client: machine " + addrB + " failed\n", 1}, o)
 	})
 	t.Run("a machine that is none", func(t *testing.T) {
-		o := run(t, nil, p.slaveClient, addrA, "tcp", "0", list("no.such.host.invalid", "1", addrA, "1"))
+		o := run(t, nil, p.slaveClient(), addrA, "tcp", "0", list("no.such.host.invalid", "1", addrA, "1"))
 		require.Equal(t, outcome{"", "slave_client: machine no.such.host.invalid failed\n", 1}, o)
 	})
 	t.Run("no coordinator", func(t *testing.T) {
-		o := run(t, nil, p.slaveClient, addrA, "tcp", "coordinate", list(addrA, "1"))
+		o := run(t, nil, p.slaveClient(), addrA, "tcp", "coordinate", list(addrA, "1"))
 		require.Equal(t, 1, o.code)
 		require.Contains(t, o.stderr, "Procedure unavailable")
 	})
@@ -109,19 +109,19 @@ func TestHandlersInCOnly(t *testing.T) {
 
 // The handler frees what each call left: valgrind watches one over many calls.
 func TestHandlerLeaksNothing(t *testing.T) {
+	p := build(t)
 	if !netns.Enter(t) {
 		return
 	}
-	p := build(t)
 	rpcbind(t, nil)
 	c := cpeer.Start(t, exec.Command(cpeer.Tool(t, "valgrind"), "--leak-check=full",
-		"--suppressions=testdata/libtirpc.supp", p.handler, "127.0.0.1", "1=1,2=2"))
+		"--suppressions=testdata/libtirpc.supp", p.handler(), "127.0.0.1", "1=1,2=2"))
 	c.WaitFor(t, "ready\n", wait)
 	for range 5 {
 		require.Equal(t, "word 0x0000000000000003\n",
-			answer(t, nil, p.slaveClient, "127.0.0.1", "tcp", "0", list("127.0.0.1", "1", "127.0.0.1", "2", "127.0.0.1", "1")))
-		require.Equal(t, 1, run(t, nil, p.slaveClient, "127.0.0.1", "udp", "0", list("127.0.0.1", "7")).code)
-		require.Equal(t, 1, run(t, nil, p.slaveClient, "127.0.0.1", "tcp", "0", list("127.0.0.1", "1", "127.9.9.9.9", "1")).code)
+			answer(t, nil, p.slaveClient(), "127.0.0.1", "tcp", "0", list("127.0.0.1", "1", "127.0.0.1", "2", "127.0.0.1", "1")))
+		require.Equal(t, 1, run(t, nil, p.slaveClient(), "127.0.0.1", "udp", "0", list("127.0.0.1", "7")).code)
+		require.Equal(t, 1, run(t, nil, p.slaveClient(), "127.0.0.1", "tcp", "0", list("127.0.0.1", "1", "127.9.9.9.9", "1")).code)
 	}
 	require.NoError(t, c.Signal(syscall.SIGTERM))
 	_ = c.Wait(t, wait)
@@ -133,11 +133,11 @@ func TestHandlerLeaksNothing(t *testing.T) {
 func TestUsage(t *testing.T) {
 	p := build(t)
 	for _, c := range [][]string{
-		{p.client}, {p.client, "h", "3", "tcp", "P:1"}, {p.client, "h", "1", "sctp", "P:1"}, {p.client, "h", "1", "tcp"},
-		{p.clientN, "h", "tcp"},
-		{p.slaveClient, "h", "tcp", "x", "a:1"}, {p.slaveClient, "h", "tcp", "0", "a"}, {p.slaveClient, "h", "tcp", "0", "a:"},
-		{p.slaveClient, "h", "tcp", "0", "a:1,"}, {p.slaveClient, "h", "tcp", "0"},
-		{p.handler, "h"}, {p.handler, "h", "1"}, {p.handler, "h", "1=x"},
+		{p.client()}, {p.client(), "h", "3", "tcp", "P:1"}, {p.client(), "h", "1", "sctp", "P:1"}, {p.client(), "h", "1", "tcp"},
+		{p.clientN(), "h", "tcp"},
+		{p.slaveClient(), "h", "tcp", "x", "a:1"}, {p.slaveClient(), "h", "tcp", "0", "a"}, {p.slaveClient(), "h", "tcp", "0", "a:"},
+		{p.slaveClient(), "h", "tcp", "0", "a:1,"}, {p.slaveClient(), "h", "tcp", "0"},
+		{p.handler(), "h"}, {p.handler(), "h", "1"}, {p.handler(), "h", "1=x"},
 	} {
 		o := run(t, nil, c[0], c[1:]...)
 		require.Equal(t, 2, o.code, "%q: %s", c, o.stderr)

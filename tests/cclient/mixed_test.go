@@ -4,7 +4,6 @@ package cclient_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,7 +26,6 @@ const (
 // mixed is a cluster of two slaves in Go on this host and a handler in C on
 // another, with a portmapper each and a cable between.
 type mixed struct {
-	programs
 	first, last *cluster.Process
 	handler     *cpeer.Process
 	client      *cluster.Client
@@ -36,23 +34,19 @@ type mixed struct {
 // newMixed starts one. goFirst holds the vectors 0 and 1, inC 10 and 11, goLast
 // 20 and 21, each with its number as its one row; and for comparison goLast has
 // 110 and 111, which are like 10 and 11.
-func newMixed(t *testing.T, farPortmapper func(*testing.T, *netns.Host)) *mixed {
-	m := &mixed{programs: build(t)}
+func newMixed(t *testing.T, p programs, farPortmapper func(*testing.T, programs, *netns.Host)) *mixed {
+	m := &mixed{}
 	far := netns.NewHost(t, "far")
 	netns.Link(t, nil, goFirst+"/24", far, inC+"/24")
 	netns.AddAddr(t, nil, "to-far", goLast+"/24")
 
-	farPortmapper(t, far)
-	m.handler = cpeer.Start(t, far.Command(m.programs.handler, inC, fmt.Sprintf("10=%d,11=%d", 1<<10, 1<<11)))
+	farPortmapper(t, p, far)
+	m.handler = cpeer.Start(t, far.Command(p.handler(), inC, fmt.Sprintf("10=%d,11=%d", 1<<10, 1<<11)))
 	m.handler.WaitFor(t, "ready\n", wait)
 
-	cluster.Start(t, "portmap", "--listen", "0.0.0.0")
-	dir := t.TempDir()
-	cluster.Start(t, "master", "--data", filepath.Join(dir, "master"))
-	slave := func(addr string) *cluster.Process {
-		return cluster.Start(t, "slave", "--master", "127.0.0.1", "--addr", addr, "--data", filepath.Join(dir, addr))
-	}
-	m.first, m.last = slave(goFirst), slave(goLast)
+	portmapInGo(t, p, nil)
+	slaves := startClusterAt(t, p, goFirst, []string{"--listen", goFirst, "--allow", goFirst + "/24"}, goFirst, goLast)
+	m.first, m.last = slaves[0], slaves[1]
 
 	m.client = cluster.MustDial(t)
 	joined, err := m.client.MasterJoin(t.Context(), structs.JoinRequest{
@@ -60,15 +54,7 @@ func newMixed(t *testing.T, farPortmapper func(*testing.T, *netns.Host)) *mixed 
 	})
 	require.NoError(t, err)
 	require.Equal(t, structs.QUERY_OK, joined.Status, "%+v", joined.Failure)
-	cluster.AwaitStatus(t, "all three serve", func(st structs.ClusterStatus) bool {
-		serving := 0
-		for _, s := range st.Slaves {
-			if s.State == structs.SLAVE_SERVING {
-				serving++
-			}
-		}
-		return serving == 3
-	})
+	awaitServing(t, 3)
 	for id, row := range map[uint64]int{0: 0, 1: 1, 20: 20, 21: 21, 110: 10, 111: 11} {
 		holder := goLast
 		if id < 10 {
@@ -79,17 +65,19 @@ func newMixed(t *testing.T, farPortmapper func(*testing.T, *netns.Host)) *mixed 
 	return m
 }
 
-func portmapInGo(t *testing.T, h *netns.Host) {
-	p := cpeer.Start(t, h.Command(filepath.Join(cluster.Binaries(t), "portmap"), "--listen", "0.0.0.0"))
-	p.WaitFor(t, "ready\n", wait)
+func portmapInC(t *testing.T, _ programs, h *netns.Host) { rpcbind(t, h) }
+
+func portmapInGo(t *testing.T, p programs, h *netns.Host) {
+	cpeer.Start(t, h.Command(p.cluster("portmap"), "--listen", "0.0.0.0")).WaitFor(t, "ready", wait)
 }
 
 // TestChainsOfGoAndC compares chains with a C handler with chains of Go alone.
 func TestChainsOfGoAndC(t *testing.T) {
+	p := buildAll(t)
 	if !netns.Enter(t) {
 		return
 	}
-	m := newMixed(t, rpcbind)
+	m := newMixed(t, p, portmapInC)
 
 	for name, c := range map[string]struct{ first, list, allGo string }{
 		"Go, C, Go":       {goFirst, list(goFirst, "0", inC, "10", goLast, "20"), list(goFirst, "0", goLast, "110", goLast, "20")},
@@ -100,9 +88,9 @@ func TestChainsOfGoAndC(t *testing.T) {
 		"C and no others": {goFirst, list(inC, "10", inC, "11"), list(goLast, "110", goLast, "111")},
 	} {
 		for _, network := range []string{"tcp", "udp"} {
-			want := answer(t, nil, m.slaveClient, goLast, "tcp", "0x8000000000000000", c.allGo)
+			want := answer(t, nil, p.slaveClient(), goLast, "tcp", "0x8000000000000000", c.allGo)
 			require.NotEqual(t, "word 0x8000000000000000\n", want)
-			require.Equal(t, want, answer(t, nil, m.slaveClient, c.first, network, "0x8000000000000000", c.list), "%s over %s", name, network)
+			require.Equal(t, want, answer(t, nil, p.slaveClient(), c.first, network, "0x8000000000000000", c.list), "%s over %s", name, network)
 		}
 	}
 
@@ -112,8 +100,8 @@ func TestChainsOfGoAndC(t *testing.T) {
 			"R:0-15&10-30": "R:110-111", "R:10&11": "R:110&111",
 		} {
 			for _, version := range []string{"1", "2"} {
-				want := answer(t, nil, m.programs.client, "127.0.0.1", version, "tcp", allGo)
-				require.Equal(t, want, answer(t, nil, m.programs.client, "127.0.0.1", version, "tcp", text), text)
+				want := answer(t, nil, p.client(), "127.0.0.1", version, "tcp", allGo)
+				require.Equal(t, want, answer(t, nil, p.client(), "127.0.0.1", version, "tcp", text), text)
 			}
 		}
 	})
@@ -124,14 +112,14 @@ func TestChainsOfGoAndC(t *testing.T) {
 	t.Run("the machine behind C is blamed", func(t *testing.T) {
 		chain := list(goFirst, "0", inC, "10", goLast, "20")
 		require.NoError(t, m.last.Signal(syscall.SIGSTOP))
-		o := run(t, nil, m.slaveClient, goFirst, "tcp", "0", chain)
+		o := run(t, nil, p.slaveClient(), goFirst, "tcp", "0", chain)
 		require.Equal(t, outcome{"", "slave_client: machine " + goLast + " failed\n", 1}, o)
 		require.NoError(t, m.last.Signal(syscall.SIGCONT))
-		require.Equal(t, "word 0x0000000000100401\n", answer(t, nil, m.slaveClient, goFirst, "tcp", "0", chain))
+		require.Equal(t, "word 0x0000000000100401\n", answer(t, nil, p.slaveClient(), goFirst, "tcp", "0", chain))
 	})
 	t.Run("C is blamed", func(t *testing.T) {
 		require.NoError(t, m.handler.Signal(syscall.SIGSTOP))
-		o := run(t, nil, m.slaveClient, goFirst, "tcp", "0", list(goFirst, "0", goLast, "20", inC, "10"))
+		o := run(t, nil, p.slaveClient(), goFirst, "tcp", "0", list(goFirst, "0", goLast, "20", inC, "10"))
 		require.Equal(t, outcome{"", "slave_client: machine " + inC + " failed\n", 1}, o)
 		require.NoError(t, m.handler.Signal(syscall.SIGCONT))
 	})
@@ -140,20 +128,21 @@ func TestChainsOfGoAndC(t *testing.T) {
 // TestHandlerBehindOurPortmapper is the same with bin/portmap on the handler's
 // host; then the handler dies.
 func TestHandlerBehindOurPortmapper(t *testing.T) {
+	p := buildAll(t)
 	if !netns.Enter(t) {
 		return
 	}
-	m := newMixed(t, portmapInGo)
+	m := newMixed(t, p, portmapInGo)
 	require.Equal(t, "word 0x0000000000100401\n",
-		answer(t, nil, m.slaveClient, goFirst, "tcp", "0", list(goFirst, "0", inC, "10", goLast, "20")))
-	require.Equal(t, "word 0x0000000000300c03\n", answer(t, nil, m.clientN, "127.0.0.1", "udp", "R:0-30"))
+		answer(t, nil, p.slaveClient(), goFirst, "tcp", "0", list(goFirst, "0", inC, "10", goLast, "20")))
+	require.Equal(t, "word 0x0000000000300c03\n", answer(t, nil, p.clientN(), "127.0.0.1", "udp", "R:0-30"))
 
 	require.NoError(t, m.handler.Signal(syscall.SIGKILL))
 	_ = m.handler.Wait(t, wait)
-	o := run(t, nil, m.programs.client, "127.0.0.1", "1", "tcp", "R:0-30")
+	o := run(t, nil, p.client(), "127.0.0.1", "1", "tcp", "R:0-30")
 	require.Equal(t, outcome{"", "client: machine " + inC + " failed\n", 1}, o)
-	o = run(t, nil, m.programs.client, "127.0.0.1", "2", "tcp", "R:0-30")
+	o = run(t, nil, p.client(), "127.0.0.1", "2", "tcp", "R:0-30")
 	require.Equal(t, 1, o.code)
 	require.True(t, strings.Contains(o.stderr, inC), "%s", o.stderr)
-	require.Equal(t, "word 0x0000000000300003\n", answer(t, nil, m.clientN, "127.0.0.1", "tcp", "R:0-9,20-30"))
+	require.Equal(t, "word 0x0000000000300003\n", answer(t, nil, p.clientN(), "127.0.0.1", "tcp", "R:0-9,20-30"))
 }

@@ -7,11 +7,14 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"starfish/structs"
+	"starfish/tests/cluster"
 	"starfish/tests/cpeer"
 	"starfish/tests/netns"
 )
@@ -74,4 +77,39 @@ func rpcbind(t *testing.T, h *netns.Host) {
 		require.True(t, time.Now().Before(end), "rpcbind does not answer: %s", p.Output())
 		time.Sleep(20 * time.Millisecond) // a poll of another process, bounded by wait
 	}
+}
+
+// startCluster starts a master and three slaves on loopback and waits until they
+// serve.
+func startCluster(t *testing.T, p programs) {
+	t.Helper()
+	startClusterAt(t, p, "127.0.0.1", nil, cluster.Addr(0), cluster.Addr(1), cluster.Addr(2))
+}
+
+// startClusterAt is startCluster for a master that slaves reach at an address,
+// with more flags, and slaves at addrs.
+func startClusterAt(t *testing.T, p programs, master string, flags []string, addrs ...string) (slaves []*cluster.Process) {
+	t.Helper()
+	dir := t.TempDir()
+	cluster.Start(t, p.cluster("master"), append([]string{"--data", filepath.Join(dir, "master")}, flags...)...)
+	for _, addr := range addrs {
+		slaves = append(slaves, cluster.Start(t, p.cluster("slave"),
+			"--master", master, "--addr", addr, "--data", filepath.Join(dir, addr)))
+	}
+	awaitServing(t, len(addrs))
+	return slaves
+}
+
+// awaitServing waits until the master says that n slaves serve.
+func awaitServing(t *testing.T, n int) {
+	t.Helper()
+	cluster.AwaitStatus(t, "the slaves serve", func(st structs.ClusterStatus) bool {
+		serving := 0
+		for _, s := range st.Slaves {
+			if s.State == structs.SLAVE_SERVING {
+				serving++
+			}
+		}
+		return serving == n
+	})
 }
