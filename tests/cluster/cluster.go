@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -27,56 +26,37 @@ import (
 // machines that run tests are slow at times.
 const Wait = 60 * time.Second
 
-var build struct {
-	sync.Mutex
-	dirs map[string]string
-}
+// binEnv names the folder with the binaries; children in namespaces inherit it.
+const binEnv = "STARFISH_TEST_BIN"
 
-// Binaries builds the commands once and returns their folder.
-func Binaries(t testing.TB) string {
-	t.Helper()
-	build.Lock()
-	defer build.Unlock()
-	root := Root(t)
-	if dir := build.dirs[root]; dir != "" {
-		return dir
+// Main builds the binaries once, runs the tests, which may run themselves again
+// in namespaces, and removes them. It is what TestMain calls.
+func Main(m *testing.M) int {
+	if os.Getenv(binEnv) != "" {
+		return m.Run()
 	}
 	dir, err := os.MkdirTemp("", "starfish-bin-")
-	require.NoError(t, err)
-	for _, name := range []string{"master", "slave", "portmap", "starfish"} {
-		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), "./cmd/"+name)
-		cmd.Dir = root
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "go build ./cmd/%s: %s", name, out)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	build.dirs = map[string]string{root: dir}
-	return dir
+	defer os.RemoveAll(dir)
+	cmd := exec.Command("go", "build", "-o", dir, "starfish/cmd/master", "starfish/cmd/slave", "starfish/cmd/portmap", "starfish/cmd/starfish")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v: %s", err, out)
+		return 1
+	}
+	os.Setenv(binEnv, dir)
+	return m.Run()
 }
 
-// RemoveBinaries removes what Binaries built; for TestMain.
-func RemoveBinaries() {
-	build.Lock()
-	defer build.Unlock()
-	for _, dir := range build.dirs {
-		os.RemoveAll(dir)
-	}
-	build.dirs = nil
-}
-
-// Root is the top of the repository.
-func Root(t testing.TB) string {
+// Binary is the path of a command that Main built.
+func Binary(t testing.TB, name string) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	require.NoError(t, err)
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		parent := filepath.Dir(dir)
-		require.NotEqual(t, parent, dir, "no go.mod above the test")
-		dir = parent
-	}
+	dir := os.Getenv(binEnv)
+	require.NotEmpty(t, dir, "TestMain does not call cluster.Main")
+	return filepath.Join(dir, name)
 }
 
 // Process is one running binary, which may be ended and started again.
@@ -100,7 +80,7 @@ func (p *Process) Restart(t testing.TB) {
 	t.Helper()
 	path := p.name
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(Binaries(t), path)
+		path = Binary(t, path)
 	}
 	p.Process = cpeer.Start(t, exec.Command(path, p.args...))
 	p.WaitFor(t, "ready\n", Wait)

@@ -144,7 +144,7 @@ func testSync(t *testing.T, traced string) {
 		}
 		cluster.Start(t, strace, append([]string{"-f", "-tt", "-xx", "-s", "64", "-o", trace,
 			"-e", "trace=read,write,sendto,recvfrom,fsync,fdatasync,pwrite64",
-			filepath.Join(cluster.Binaries(t), name)}, args...)...)
+			cluster.Binary(t, name)}, args...)...)
 	}
 	dir := t.TempDir()
 	start("master", "--data", filepath.Join(dir, "m"), "--replicas", "1")

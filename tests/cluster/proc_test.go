@@ -13,9 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	cluster.RemoveBinaries()
-	os.Exit(code)
+	os.Exit(cluster.Main(m))
 }
 
 // peak is the largest resident set that a process ever had, in bytes.
