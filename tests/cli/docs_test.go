@@ -33,13 +33,13 @@ import (
 // a line for anything. A block ```c or ```go whose first line is a comment with
 // a path is saved there. The session has the repository's files.
 func TestDocs(t *testing.T) {
-	for _, name := range []string{"README.md", "docs/query.md", "docs/wire.md"} {
+	for _, name := range []string{"README.md", "docs/query.md", "docs/wire.md", "docs/c-clients.md"} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			if !netns.Enter(t) {
 				return
 			}
-			if name == "README.md" {
-				cpeer.Require(t, "rpcgen", "cc", "pkg-config", "libtirpc")
+			if name == "README.md" || name == "docs/c-clients.md" {
+				cpeer.Require(t, "rpcgen", "cc", "pkg-config", "libtirpc", "valgrind")
 			}
 			text, err := os.ReadFile("../../" + name)
 			require.NoError(t, err)
