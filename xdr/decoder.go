@@ -32,8 +32,11 @@ type Decoder struct {
 	off   int
 	err   error
 	depth int
-	nodes int
-	win   window
+	nodes int // of lists
+	lists int
+	// slabbed is the least number of bytes of all nodes that were allocated.
+	slabbed int
+	win     window
 }
 
 // NewDecoder returns a Decoder that reads b.

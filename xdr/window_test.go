@@ -85,11 +85,32 @@ func TestSlabs(t *testing.T) {
 		}
 		require.LessOrEqual(t, allocs, 5, "%d nodes", n)
 	}
-	// Short nodes first, then long ones: what is made follows what was seen.
-	d := NewDecoder(make([]byte, 1<<20))
-	var s Slabs
-	require.Equal(t, firstSlab, s.Next(d, node))
-	d.off += firstSlab * node
-	require.Equal(t, firstSlab*slabGrowth, s.Next(d, node))
 	require.Equal(t, 1, new(Slabs).Next(NewDecoder(nil), node), "the input ends in the node")
+}
+
+// Many lists that each stop just after an allocation must not add up to more
+// than a small multiple of the input.
+func TestSlabsOfManyLists(t *testing.T) {
+	const node = 16
+	for _, length := range []int{1, 2, 16, 17, 33, 1000} {
+		const lists = 2000
+		d := NewDecoder(make([]byte, lists*length*node))
+		total, allocs := 0, 0
+		for range lists {
+			var s Slabs
+			made := 0
+			for i := range length {
+				d.nodes++
+				if i == made {
+					k := s.Next(d, node)
+					made += k
+					total += k
+					allocs++
+				}
+				d.off += node
+			}
+		}
+		require.LessOrEqual(t, total, 3*lists*length, "lists of %d", length)
+		require.LessOrEqual(t, allocs, 2*lists, "lists of %d", length)
+	}
 }

@@ -1,4 +1,4 @@
-package structs_test
+package codec
 
 import (
 	"bytes"
