@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"starfish/catalog"
 	"starfish/peer"
 	"starfish/router"
 	"starfish/rpc"
@@ -52,7 +53,9 @@ type Config struct {
 	// Dial connects to SLAVE_PROG of a machine; nil: through its portmapper.
 	Dial func(ctx context.Context, machine string, vers uint32) (*rpc.Client, error)
 
-	unregistered bool // for tests: leave the host's portmapper alone
+	// For tests.
+	unregistered bool                                  // leave the host's portmapper alone
+	wrap         func(catalog.Catalog) catalog.Catalog // nil: the catalog as it is
 }
 
 // Check returns all that is wrong with the configuration, joined.

@@ -71,7 +71,9 @@ func (f *finisher) round(ctx context.Context) {
 			if !open {
 				return nil
 			}
-			if err := f.resolve(ctx, now); err != nil && ctx.Err() == nil {
+			ctx, cancel := context.WithTimeout(ctx, DefaultDeadline)
+			defer cancel()
+			if err := f.resolve(ctx, now); err != nil && f.m.ctx.Err() == nil {
 				f.m.log.Debug("unfinished write waits", "id", in.ID, "revision", now.Revision, "err", err)
 			}
 			return nil
@@ -86,9 +88,11 @@ func (f *finisher) round(ctx context.Context) {
 func (f *finisher) resolve(ctx context.Context, in catalog.Intent) error {
 	found, away := f.ask(ctx, in)
 	var have, lack []string
+	var newest uint64
 	for _, h := range in.Holders {
-		switch rev, ok := found[h]; {
-		case ok && rev >= in.Revision:
+		rev, ok := found[h]
+		switch newest = max(newest, rev); {
+		case ok && rev == in.Revision:
 			f.m.cat.Confirm(in.ID, in.Revision, h)
 			have = append(have, h)
 		case ok:
@@ -99,7 +103,11 @@ func (f *finisher) resolve(ctx context.Context, in catalog.Intent) error {
 	case len(have) == 0 && away != nil:
 		return away
 	case len(have) == 0:
-		return f.undo(ctx, in)
+		return f.undo(ctx, in, newest)
+	case newest > in.Revision && away != nil:
+		return away
+	case newest > in.Revision:
+		return f.raise(ctx, in, have, newest)
 	}
 	before, _ := f.m.cat.Snapshot().Member(in.ID)
 	if len(lack) > 0 {
@@ -153,7 +161,7 @@ func (f *finisher) ask(ctx context.Context, in catalog.Intent) (found map[string
 func (f *finisher) spread(ctx context.Context, in catalog.Intent, have, lack []string) error {
 	var body structs.RowBitmap
 	if in.Op == catalog.Put {
-		v, err := f.fetch(ctx, in.ID, have, func(v structs.StoredVector) bool { return v.Revision >= in.Revision && !v.Deleted })
+		v, err := f.fetch(ctx, in.ID, have, written(in))
 		if err != nil {
 			return err
 		}
@@ -164,12 +172,49 @@ func (f *finisher) spread(ctx context.Context, in catalog.Intent, have, lack []s
 	return failures(f.m.sendAll(ctx, todo, body))
 }
 
+// written says of a stored vector that it is the one of the put.
+func written(in catalog.Intent) func(structs.StoredVector) bool {
+	return func(v structs.StoredVector) bool { return v.Revision == in.Revision && !v.Deleted }
+}
+
+// raise writes again, above the revision floor, what some have: another holder
+// has something newer, from before the catalog.
+func (f *finisher) raise(ctx context.Context, in catalog.Intent, have []string, floor uint64) error {
+	var body structs.RowBitmap
+	if in.Op == catalog.Put {
+		v, err := f.fetch(ctx, in.ID, have, written(in))
+		if err != nil {
+			return err
+		}
+		body = v.Rows
+	}
+	before, _ := f.m.cat.Snapshot().Member(in.ID)
+	in.Revision = floor
+	in, err := f.rewrite(ctx, in, body)
+	if err == nil {
+		f.m.vacate(before.Holders, in)
+	}
+	return err
+}
+
+// rewrite carries a write through that replaces the open one.
+func (f *finisher) rewrite(ctx context.Context, in catalog.Intent, body structs.RowBitmap) (catalog.Intent, error) {
+	in, err := f.m.begin(ctx, in)
+	if err != nil {
+		return in, err
+	}
+	if err := failures(f.m.sendAll(ctx, in, body)); err != nil {
+		return in, err
+	}
+	return in, f.m.cat.Finish(ctx, in.ID, in.Revision)
+}
+
 // undo ends a write that no holder has. A slave that was stopped may still have
 // it in a buffer, so to forget it is not enough: the vector as it was is written
 // again under a newer revision, which a late one never replaces. An id that was
 // not known gets a tombstone.
-func (f *finisher) undo(ctx context.Context, in catalog.Intent) error {
-	fence := catalog.Intent{ID: in.ID, Op: catalog.Delete, Holders: in.Holders, Pinned: in.Pinned}
+func (f *finisher) undo(ctx context.Context, in catalog.Intent, floor uint64) error {
+	fence := catalog.Intent{ID: in.ID, Revision: floor, Op: catalog.Delete, Holders: in.Holders, Pinned: in.Pinned}
 	var body structs.RowBitmap
 	if mem, known := f.m.cat.Snapshot().Member(in.ID); known {
 		v, err := f.fetch(ctx, in.ID, mem.Holders, func(v structs.StoredVector) bool { return !v.Deleted && v.Revision > 0 })
@@ -181,16 +226,9 @@ func (f *finisher) undo(ctx context.Context, in catalog.Intent) error {
 			return err
 		}
 		body = v.Rows
-		fence = catalog.Intent{ID: in.ID, Op: catalog.Put, Holders: mem.Holders, Pinned: mem.Pinned, Name: mem.Name, Bytes: mem.Bytes}
+		fence = catalog.Intent{ID: in.ID, Revision: floor, Op: catalog.Put, Holders: mem.Holders, Pinned: mem.Pinned, Name: mem.Name, Bytes: mem.Bytes}
 	}
-	fence, err := f.m.cat.Begin(ctx, fence)
-	if err != nil {
-		return fmt.Errorf("master: undo write %d of %d: %w", in.Revision, in.ID, err)
-	}
-	if err := failures(f.m.sendAll(ctx, fence, body)); err != nil {
-		return err
-	}
-	if err := f.m.cat.Finish(ctx, fence.ID, fence.Revision); err != nil {
+	if _, err := f.rewrite(ctx, fence, body); err != nil {
 		return fmt.Errorf("master: undo write %d of %d: %w", in.Revision, in.ID, err)
 	}
 	f.m.log.Info("unfinished write undone", "id", in.ID, "revision", in.Revision)

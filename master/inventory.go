@@ -95,6 +95,8 @@ func (o *monitor) scan(addr string) (found findings, instance uint64, err error)
 
 // page fetches a part of the slave's inventory and checks its order.
 func (o *monitor) page(ctx context.Context, addr string, first uint64, limit uint32) (structs.InventoryPage, error) {
+	ctx, cancel := context.WithTimeout(ctx, DefaultDeadline)
+	defer cancel()
 	var res structs.InventoryResponse
 	err := o.m.pool.Call(ctx, addr, func(ctx context.Context, c rpc.Caller) (err error) {
 		res, err = structs.NewSlaveProgSlaveV2Client(c).SlaveInventory(ctx, structs.InventoryRequest{FirstId: first, MaxItems: limit})

@@ -23,20 +23,11 @@ func (m *Master) join(ctx context.Context, req structs.JoinRequest) structs.Join
 	if err != nil {
 		return fail("%v", err)
 	}
-	m.joins.Lock()
-	defer m.joins.Unlock()
 	old, known := m.cat.Snapshot().Slave(s.Addr)
-	if err := m.checkStatic(s.Addr, ids); err != nil {
-		return fail("%v", err)
-	}
 	if !known || s.Protocol == 1 || s.Protocol != old.Protocol || !samePriority(old.Priority, s.Priority) {
-		if err := m.cat.AddSlave(ctx, s, ids); err != nil {
-			if !errors.Is(err, catalog.ErrInvalid) && !errors.Is(err, catalog.ErrProtocol) {
-				m.log.Error("join", "addr", s.Addr, "err", err)
-			}
+		if err := m.addSlave(ctx, s, ids); err != nil {
 			return fail("%v", err)
 		}
-		m.log.Info("slave joined", "addr", s.Addr, "protocol", s.Protocol, "ids", len(ids))
 	}
 	m.mon.joined(s.Addr, req.Instance)
 
@@ -46,6 +37,23 @@ func (m *Master) join(ctx context.Context, req structs.JoinRequest) structs.Join
 		answer.Machines = append(answer.Machines, structs.ClusterMachine{Addr: structs.MachineName(s.Addr), Protocol: s.Protocol})
 	}
 	return structs.JoinResponse{Status: structs.QUERY_OK, Answer: answer}
+}
+
+// addSlave writes the slave down; one at a time, so that two C handlers cannot
+// take the same ids where overlap is off.
+func (m *Master) addSlave(ctx context.Context, s catalog.Slave, ids []catalog.Span) error {
+	m.joins.Lock()
+	defer m.joins.Unlock()
+	err := m.checkStatic(s.Addr, ids)
+	if err == nil {
+		err = m.cat.AddSlave(ctx, s, ids)
+	}
+	if err != nil {
+		m.log.Warn("join refused", "addr", s.Addr, "err", err)
+		return err
+	}
+	m.log.Info("slave joined", "addr", s.Addr, "protocol", s.Protocol, "spans", len(ids))
+	return nil
 }
 
 // checkJoin checks what can be said without the catalog.

@@ -77,6 +77,9 @@ func New(cfg Config) (*Master, error) {
 		slots:  make(chan struct{}, backgroundJobs),
 		ready:  make(chan struct{}),
 	}
+	if cfg.wrap != nil {
+		m.cat = cfg.wrap(cat)
+	}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.mon = newMonitor(m.ctx, m)
 	m.fin = &finisher{m: m, kick: make(chan struct{}, 1)}

@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"starfish/catalog"
-	"starfish/peer"
 	"starfish/rows"
-	"starfish/rpc"
 	"starfish/structs"
 )
 
@@ -72,12 +69,19 @@ func (w *write) run(ctx context.Context) structs.PutResponse {
 		return *failed
 	}
 	before, _ := w.m.cat.Snapshot().Member(w.id)
-	if w.intent, err = w.m.cat.Begin(ctx, in); err != nil {
-		w.m.log.Error("begin of a write", "id", w.id, "err", err)
-		w.m.fin.wake()
-		return w.fail(structs.QUERY_FAILED, nil, "the catalog could not note it (%v): it may or may not happen", err)
+	var errs map[string]error
+	for range maxRaised {
+		if w.intent, err = w.m.begin(ctx, in); err != nil {
+			w.m.log.Error("begin of a write", "id", w.id, "err", err)
+			w.m.fin.wake()
+			return w.fail(structs.QUERY_FAILED, nil, "the catalog could not note it (%v): it may or may not happen", err)
+		}
+		errs = w.m.sendAll(ctx, w.intent, w.body)
+		if in.Revision = newest(errs); in.Revision == 0 {
+			break
+		}
 	}
-	if errs := w.m.sendAll(ctx, w.intent, w.body); len(errs) > 0 {
+	if len(errs) > 0 {
 		w.m.fin.wake()
 		return w.unfinished(errs)
 	}
@@ -136,61 +140,4 @@ func (w *write) place(ctx context.Context) (catalog.Intent, *structs.PutResponse
 			strings.Join(down, ", "), why)
 	}
 	return in, nil
-}
-
-// sendAll sends the write to all its holders at once and returns the errors by
-// machine. Who has it on disk is confirmed in the catalog.
-func (m *Master) sendAll(ctx context.Context, in catalog.Intent, body structs.RowBitmap) map[string]error {
-	var (
-		wg   sync.WaitGroup
-		mu   sync.Mutex
-		errs = map[string]error{}
-	)
-	for _, h := range in.Holders {
-		wg.Go(func() {
-			if err := m.send(ctx, h, in, body); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				errs[h] = err
-			}
-		})
-	}
-	wg.Wait()
-	return errs
-}
-
-// send has one holder put the write on disk.
-func (m *Master) send(ctx context.Context, addr string, in catalog.Intent, body structs.RowBitmap) error {
-	m.mon.touch(addr, in.ID)
-	var res structs.RevisionResponse
-	err := m.pool.Call(ctx, addr, func(ctx context.Context, c rpc.Caller) (err error) {
-		slave := structs.NewSlaveProgSlaveV2Client(c)
-		if in.Op == catalog.Delete {
-			res, err = slave.SlaveDelete(ctx, structs.EraseRequest{Id: in.ID, Revision: in.Revision})
-		} else {
-			res, err = slave.SlaveStore(ctx, structs.StoreRequest{Id: in.ID, Revision: in.Revision, Rows: body})
-		}
-		return err
-	})
-	switch {
-	case err != nil:
-		m.blameFor(addr, err)
-		return err
-	case res.Status != structs.QUERY_OK:
-		return fmt.Errorf("%s refused it: %v: %s", addr, res.Status, res.Failure.Message)
-	case res.Revision != in.Revision:
-		return fmt.Errorf("%s has revision %d already, and this is revision %d: is the catalog an older copy?", addr, res.Revision, in.Revision)
-	}
-	m.cat.Confirm(in.ID, in.Revision, addr)
-	m.mon.arrived(addr, in.ID)
-	return nil
-}
-
-// blameFor marks the machine down where the error of a call to it says that it
-// is dead or hangs.
-func (m *Master) blameFor(addr string, err error) {
-	var dead *peer.FailedError
-	if errors.As(err, &dead) {
-		m.mon.blame(addr, err.Error())
-	}
 }

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -204,6 +205,54 @@ func TestNoOverlap(t *testing.T) {
 	require.Equal(t, structs.QUERY_FAILED, r.Status)
 	require.Contains(t, r.Failure.Message, "10.0.0.9")
 	require.Contains(t, r.Failure.Message, mem.Holders[0])
+}
+
+// raising is a catalog whose Begin goes above the revision it is given.
+type raising struct{ catalog.Catalog }
+
+func (c raising) Begin(ctx context.Context, in catalog.Intent) (catalog.Intent, error) {
+	for {
+		got, err := c.Catalog.Begin(ctx, in)
+		if err != nil || got.Revision > in.Revision {
+			return got, err
+		}
+	}
+}
+
+// TestPutOverOldCopies: slaves that have newer revisions than the catalog, since
+// it is new or an older copy, do not keep a vector from being written.
+func TestPutOverOldCopies(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.wrap = func(c catalog.Catalog) catalog.Catalog { return raising{c} } }, three[:2]...)
+	a, b := w.slaves[three[0]], w.slaves[three[1]]
+	for id := range uint64(4) {
+		a.set(id, 20, 99)
+	}
+	require.Greater(t, w.put(0, nil, 1), uint64(20))
+	require.Equal(t, []uint32{1}, w.rows("P:0"))
+	require.Equal(t, a.get(0).revision, b.get(0).revision)
+
+	a.set(0, 40, 99)
+	require.Equal(t, structs.QUERY_OK, w.erase(0).Status)
+	require.False(t, a.has(0))
+
+	// The master ends inside the write; then nobody has it, or one has.
+	for id, has := range map[uint64]bool{1: false, 2: true} {
+		a.set(id, 1000, 99)
+		in, err := w.m.cat.Begin(w.ctx(), catalog.Intent{ID: id, Holders: three[:2]})
+		require.NoError(t, err)
+		if has {
+			b.set(id, in.Revision, 7)
+		}
+		w.m.fin.wake()
+		w.finished()
+		if has {
+			require.Equal(t, []uint32{7}, w.rows(fmt.Sprint("P:", id)))
+			require.Equal(t, a.get(id).revision, b.get(id).revision)
+		} else {
+			w.fails(fmt.Sprint("P:", id), structs.QUERY_NO_SUCH_VECTOR)
+			require.False(t, a.has(id))
+		}
+	}
 }
 
 // TestPutsTogether: many puts in flight on one connection share commits, beside

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -49,6 +50,9 @@ func (m *Master) query(ctx context.Context, req structs.QueryRequest) structs.Qu
 	r := m.newRun(q, req)
 	begin := time.Now()
 	resp := r.loop(ctx)
+	if !m.log.Enabled(ctx, slog.LevelDebug) {
+		return resp
+	}
 	m.log.Debug("query", "text", clipText(req.Text), "seed", r.seed, "status", resp.Status.String(),
 		"count", resp.Answer.Count, "attempts", r.attempts, "failed", strings.Join(r.failed, " "), "took", time.Since(begin))
 	return resp

@@ -30,9 +30,9 @@ func (m *Master) vacate(before []string, in catalog.Intent) {
 // sweep removes a copy that the slave should not have, if that is still so. Its
 // revision plus one is at most the one that the vector was moved with.
 func (m *Master) sweep(ctx context.Context, addr string, it structs.InventoryItem) {
-	unlock, err := m.ids.lock(ctx, it.Id)
-	if err != nil {
-		return
+	unlock, ok := m.ids.tryLock(it.Id)
+	if !ok {
+		return // being written: the next comparison sees to it
 	}
 	defer unlock()
 	snap := m.cat.Snapshot()
@@ -47,6 +47,8 @@ func (m *Master) sweep(ctx context.Context, addr string, it structs.InventoryIte
 
 // forget has a slave that is no holder erase its copy.
 func (m *Master) forget(ctx context.Context, addr string, gone catalog.Intent) error {
+	ctx, cancel := context.WithTimeout(ctx, DefaultDeadline)
+	defer cancel()
 	m.mon.touch(addr, gone.ID)
 	return m.pool.Call(ctx, addr, func(ctx context.Context, c rpc.Caller) error {
 		res, err := structs.NewSlaveProgSlaveV2Client(c).SlaveDelete(ctx, structs.EraseRequest{Id: gone.ID, Revision: gone.Revision})
