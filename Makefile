@@ -10,14 +10,16 @@ RACE      ?= -race
 TIMEOUT   ?= 20m
 FUZZTIME  ?= 10s
 BENCH     ?= .
+VERSION   ?= $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
+GOFLAGS   ?= -buildvcs=false
 export PATH := $(PATH):/usr/local/go/bin
-export GO
+export GO GOFLAGS
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## bin/{rpcgen,portmap,master,slave,starfish}
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/...
 
 run: ## the tour: a cluster, its queries, a C client, a killed slave
 	@scripts/deps.sh run
