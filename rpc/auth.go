@@ -12,11 +12,11 @@ import (
 // who calls and proves nothing.
 func SysAuth(p AuthsysParms) (OpaqueAuth, error) {
 	if len(p.Gids) > MAX_GIDS {
-		return OpaqueAuth{}, fmt.Errorf("%w: AUTH_SYS with %d groups, at most %d: leave some out", ErrCredential, len(p.Gids), MAX_GIDS)
+		return OpaqueAuth{}, fmt.Errorf("rpc: %w: AUTH_SYS with %d groups, at most %d: leave some out", ErrCredential, len(p.Gids), MAX_GIDS)
 	}
 	body, err := xdr.Marshal(&p)
 	if err != nil {
-		return OpaqueAuth{}, fmt.Errorf("%w: AUTH_SYS: %w", ErrCredential, err)
+		return OpaqueAuth{}, fmt.Errorf("rpc: %w: AUTH_SYS: %w", ErrCredential, err)
 	}
 	return OpaqueAuth{Flavor: AUTH_SYS, Body: body}, nil
 }

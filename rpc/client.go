@@ -47,6 +47,7 @@ type Client struct {
 	wire transport
 	done chan struct{}
 	wg   sync.WaitGroup
+	used sync.Pool // pendingCalls to use again
 
 	mu      sync.Mutex
 	xid     uint32
@@ -60,6 +61,8 @@ type transport interface {
 	roundTrip(ctx context.Context, p *pendingCall) (*buffer, error)
 	// receive hands replies to deliver until the connection ends.
 	receive() error
+	// settle waits until no call is being sent; the connection has ended.
+	settle()
 }
 
 // pendingCall is a call that waits for its reply.
@@ -75,8 +78,6 @@ type result struct {
 	rec *buffer
 	err error
 }
-
-var pendingCalls = sync.Pool{New: func() any { return &pendingCall{reply: make(chan result, 1)} }}
 
 // Dial connects to a server: over "tcp", "udp" or "unix" (or "tcp4" and so on) to
 // an address as net.Dial takes it, host and port or a path. It asks no
@@ -110,7 +111,11 @@ func NewClient(conn net.Conn, cfg ClientConfig) *Client {
 	} else {
 		c.wire = newStreamTransport(c)
 	}
-	c.wg.Go(func() { c.fail(c.wire.receive()) })
+	c.wg.Go(func() {
+		c.fail(c.wire.receive())
+		c.wire.settle()
+		c.endCalls()
+	})
 	return c
 }
 
@@ -190,7 +195,10 @@ func (c *Client) exchange(ctx context.Context, prog, vers, proc uint32, args xdr
 		return nil, fmt.Errorf("%w: %w: %d bytes, at most %d", ErrNotSent, ErrTooLong, n, c.cfg.MaxRecord)
 	}
 	putMark(b)
-	p := pendingCalls.Get().(*pendingCall)
+	p, ok := c.used.Get().(*pendingCall)
+	if !ok {
+		p = &pendingCall{reply: make(chan result, 1)}
+	}
 	p.req, p.sent = req, false
 	if err := c.register(p); err != nil {
 		req.free()
@@ -249,19 +257,22 @@ func (c *Client) deliver(rec *buffer) {
 // fail ends the connection; the first err says why.
 func (c *Client) fail(err error) {
 	c.mu.Lock()
-	if c.err != nil {
-		c.mu.Unlock()
-		return
-	}
-	c.err = err
-	close(c.done)
-	lost := c.pending
-	c.pending = map[uint32]*pendingCall{}
-	for _, p := range lost {
-		p.reply <- result{err: closedError(err, p.sent)}
+	if c.err == nil {
+		c.err = err
+		close(c.done)
 	}
 	c.mu.Unlock()
 	_ = c.conn.Close() // it has ended anyway
+}
+
+// endCalls gives the calls that still wait their error.
+func (c *Client) endCalls() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for xid, p := range c.pending {
+		delete(c.pending, xid)
+		p.reply <- result{err: closedError(c.err, p.sent)}
+	}
 }
 
 // closedError is the error of a call that a closed connection ended.

@@ -82,6 +82,8 @@ func (t *packetTransport) receive() error {
 	}
 }
 
+func (t *packetTransport) settle() {}
+
 // refuse ends the calls that wait, since nobody listens.
 func (t *packetTransport) refuse(why error) {
 	t.c.mu.Lock()

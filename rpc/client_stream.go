@@ -13,10 +13,11 @@ type streamTransport struct {
 	c     *Client
 	queue []*pendingCall // under c.mu
 	wake  chan struct{}
+	idle  chan struct{} // closed when nothing is written any more
 }
 
 func newStreamTransport(c *Client) *streamTransport {
-	t := &streamTransport{c: c, wake: make(chan struct{}, 1)}
+	t := &streamTransport{c: c, wake: make(chan struct{}, 1), idle: make(chan struct{})}
 	c.wg.Go(t.write)
 	return t
 }
@@ -39,7 +40,7 @@ func (t *streamTransport) roundTrip(ctx context.Context, p *pendingCall) (*buffe
 	select {
 	case r := <-p.reply:
 		if r.err == nil { // else it may still be in the queue
-			pendingCalls.Put(p)
+			t.c.used.Put(p)
 		}
 		return r.rec, r.err
 	case <-ctx.Done():
@@ -57,6 +58,7 @@ func (t *streamTransport) roundTrip(ctx context.Context, p *pendingCall) (*buffe
 
 // write writes the calls that wait, short ones together.
 func (t *streamTransport) write() {
+	defer close(t.idle)
 	var batch []*buffer
 	var scratch []byte
 	for {
@@ -132,6 +134,8 @@ func (t *streamTransport) unsent(batch []*buffer, written int) {
 		}
 	}
 }
+
+func (t *streamTransport) settle() { <-t.idle }
 
 // receive hands the replies out.
 func (t *streamTransport) receive() error {

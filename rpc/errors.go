@@ -28,17 +28,17 @@ var (
 // What goes wrong without a reply.
 var (
 	// ErrClosed: the connection ended; dial again.
-	ErrClosed = errors.New("rpc: connection closed")
+	ErrClosed = errors.New("connection closed")
 	// ErrNotSent: the server cannot have run the call, so that sending it again is safe.
-	ErrNotSent = errors.New("rpc: call not sent")
+	ErrNotSent = errors.New("call not sent")
 	// ErrBadReply: the reply, or the result in it, cannot be decoded.
-	ErrBadReply = errors.New("rpc: reply cannot be decoded")
+	ErrBadReply = errors.New("reply cannot be decoded")
 	// ErrTooLong: a record is longer than the bound.
-	ErrTooLong = errors.New("rpc: record too long")
+	ErrTooLong = errors.New("record too long")
 	// ErrRecord: the record marks make no record.
-	ErrRecord = errors.New("rpc: malformed record")
+	ErrRecord = errors.New("malformed record")
 	// ErrCredential: a credential cannot be encoded.
-	ErrCredential = errors.New("rpc: bad credential")
+	ErrCredential = errors.New("bad credential")
 )
 
 // ReplyError is a reply without a result (RFC 5531 section 9): what the client
@@ -62,15 +62,15 @@ func AuthError(stat AuthStat) error {
 func (e *ReplyError) Error() string {
 	switch {
 	case e.Stat == MSG_ACCEPTED && e.AcceptStat == PROG_MISMATCH:
-		return fmt.Sprintf("rpc: PROG_MISMATCH: the server has versions %d to %d", e.Low, e.High)
+		return fmt.Sprintf("PROG_MISMATCH: the server has versions %d to %d", e.Low, e.High)
 	case e.Stat == MSG_ACCEPTED:
-		return fmt.Sprintf("rpc: %v", e.AcceptStat)
+		return e.AcceptStat.String()
 	case e.RejectStat == RPC_MISMATCH:
-		return fmt.Sprintf("rpc: RPC_MISMATCH: the server speaks RPC versions %d to %d", e.Low, e.High)
+		return fmt.Sprintf("RPC_MISMATCH: the server speaks RPC versions %d to %d", e.Low, e.High)
 	case e.AuthStat == AUTH_OK:
-		return "rpc: AUTH_ERROR"
+		return "AUTH_ERROR"
 	}
-	return fmt.Sprintf("rpc: AUTH_ERROR: %v", e.AuthStat)
+	return fmt.Sprintf("AUTH_ERROR: %v", e.AuthStat)
 }
 
 // Is reports whether target is a ReplyError of the same status.

@@ -20,7 +20,7 @@ const (
 
 // errNotCall is the error for bytes that cannot be answered: no call, or less
 // than a call's header.
-var errNotCall = errors.New("rpc: not a call")
+var errNotCall = errors.New("not a call")
 
 // readCall reads the header of a call into c. The error is errNotCall, or a
 // *ReplyError to answer with.

@@ -199,28 +199,35 @@ func (i *packetInfo) parse(oob []byte, local net.Addr) datagram {
 	if !ok {
 		return dg
 	}
-	switch {
-	case i.v4:
+	var to net.IP
+	var ifIndex int
+	if i.v4 {
 		var in ipv4.ControlMessage
-		if in.Parse(oob) == nil && in.Dst != nil && !in.Dst.IsMulticast() {
-			out := ipv4.ControlMessage{Src: in.Dst}
-			dg.oob = out.Marshal()
-			dg.to = &net.UDPAddr{IP: in.Dst, Port: la.Port}
+		if in.Parse(oob) == nil {
+			to = in.Dst
 		}
-	case i.v6:
+	} else if i.v6 {
 		var in ipv6.ControlMessage
-		if in.Parse(oob) == nil && in.Dst != nil && !in.Dst.IsMulticast() {
-			out := ipv6.ControlMessage{Src: in.Dst}
-			to := &net.UDPAddr{IP: in.Dst, Port: la.Port}
-			if in.Dst.IsLinkLocalUnicast() && in.Dst.To4() == nil {
-				out.IfIndex = in.IfIndex
-				if ifi, err := net.InterfaceByIndex(in.IfIndex); err == nil {
-					to.Zone = ifi.Name
-				}
-			}
-			dg.oob = out.Marshal()
-			dg.to = to
+		if in.Parse(oob) == nil {
+			to, ifIndex = in.Dst, in.IfIndex
 		}
 	}
+	if to == nil || to.IsMulticast() {
+		return dg
+	}
+	addr := &net.UDPAddr{IP: to, Port: la.Port}
+	dg.to = addr
+	if to.To4() != nil { // also on a socket of both families
+		dg.oob = (&ipv4.ControlMessage{Src: to}).Marshal()
+		return dg
+	}
+	out := ipv6.ControlMessage{Src: to}
+	if to.IsLinkLocalUnicast() {
+		out.IfIndex = ifIndex
+		if ifi, err := net.InterfaceByIndex(ifIndex); err == nil {
+			addr.Zone = ifi.Name
+		}
+	}
+	dg.oob = out.Marshal()
 	return dg
 }

@@ -145,7 +145,7 @@ func (s *Server) answer(ctx *callContext, h Handler, refusal error, d *xdr.Decod
 			reply, refusal = head, nil
 		case refusal != nil:
 		case len(reply) < replyReserve:
-			refusal = fmt.Errorf("rpc: the handler returned %d bytes that are not appended to reply", len(reply))
+			refusal = fmt.Errorf("the handler returned %d bytes that are not appended to reply", len(reply))
 		case len(reply)-markLen > s.cfg.MaxReply:
 			refusal = fmt.Errorf("%w: reply of %d bytes, at most %d", ErrTooLong, len(reply)-markLen, s.cfg.MaxReply)
 		}
@@ -167,7 +167,7 @@ func (s *Server) answer(ctx *callContext, h Handler, refusal error, d *xdr.Decod
 func (s *Server) invoke(ctx *callContext, h Handler, d *xdr.Decoder, head []byte) (reply []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			reply, err = nil, fmt.Errorf("rpc: handler panicked: %v\n%s", p, debug.Stack())
+			reply, err = nil, fmt.Errorf("the handler panicked: %v\n%s", p, debug.Stack())
 		}
 	}()
 	return h.ServeRPC(ctx, &ctx.call, d, head)

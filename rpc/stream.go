@@ -14,7 +14,7 @@ import (
 )
 
 // errDraining ends the reading of a connection when the server shuts down.
-var errDraining = errors.New("rpc: server shuts down")
+var errDraining = errors.New("server shuts down")
 
 // streamConn is one connection of a server: records come in, are served by a
 // crew, and the replies go out as they are ready.
@@ -280,4 +280,3 @@ func (c *streamConn) writeAll(b []byte) error {
 	}
 	return nil
 }
-
