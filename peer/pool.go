@@ -220,6 +220,9 @@ func (m *machine) call(ctx context.Context, f func(*conn) error) error {
 }
 
 func (m *machine) failed(err error) error {
+	if m.pool.ctx.Err() != nil {
+		return ErrClosed // our end, not its
+	}
 	m.pool.cfg.Logger.Debug("peer: machine failed", "machine", m.name, "err", err)
 	return &FailedError{Machine: m.name, Err: err}
 }

@@ -86,11 +86,8 @@ func (m *machine) null(ctx context.Context) error {
 }
 
 func (m *machine) blame(err error) error {
-	switch {
-	case m.pool.ctx.Err() != nil:
-		return ErrClosed
-	case errors.Is(err, context.DeadlineExceeded):
-		return m.silent()
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errSilent
 	}
 	return m.failed(err)
 }
