@@ -85,8 +85,9 @@ type Catalog interface {
 	// SetInventory notes what comparing the slave's inventory found. Not durable.
 	SetInventory(addr string, missing []uint64, setAside uint64)
 
-	// Begin writes the intent with a new revision, higher than any before, and
-	// returns it. It replaces an unfinished intent for the same id.
+	// Begin writes the intent with a new revision, higher than any before and
+	// than in.Revision, which a slave may have from another catalog, and returns
+	// it. It replaces an unfinished intent for the same id.
 	Begin(ctx context.Context, in Intent) (Intent, error)
 	// Confirm notes that addr has the revision on disk. Not durable.
 	Confirm(id, revision uint64, addr string)

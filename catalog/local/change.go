@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"go.etcd.io/bbolt"
 
@@ -43,7 +44,7 @@ func (c *Catalog) AddSlave(ctx context.Context, s catalog.Slave, ids []catalog.S
 			if err != nil {
 				return err
 			}
-			if epoch, err = next(tx, keyEpoch); err != nil {
+			if epoch, err = next(tx, keyEpoch, 0); err != nil {
 				return err
 			}
 			return tx.Bucket(bucketSlaves).Put([]byte(s.Addr), v)
@@ -72,12 +73,16 @@ func (c *Catalog) number(tx *bbolt.Tx, addr string) (number uint32, err error) {
 	return uint32(n), err
 }
 
-// next adds one to a counter of the meta bucket.
-func next(tx *bbolt.Tx, key []byte) (uint64, error) {
+// next raises a counter of the meta bucket by one, to above floor at least.
+func next(tx *bbolt.Tx, key []byte, floor uint64) (uint64, error) {
 	meta := tx.Bucket(bucketMeta)
 	v, err := decode64(meta.Get(key))
 	if err != nil {
 		return 0, fmt.Errorf("%w: %s: %v", catalog.ErrForeign, key, err)
+	}
+	v = max(v, floor)
+	if v == math.MaxUint64 {
+		return 0, fmt.Errorf("%w: %s %d has no number after it", catalog.ErrInvalid, key, v)
 	}
 	return v + 1, meta.Put(key, key64(v+1))
 }
@@ -104,7 +109,7 @@ func (c *Catalog) Begin(ctx context.Context, in catalog.Intent) (catalog.Intent,
 			return err
 		},
 		store: func(tx *bbolt.Tx) (err error) {
-			if done.Revision, err = next(tx, keyRevision); err != nil {
+			if done.Revision, err = next(tx, keyRevision, in.Revision); err != nil {
 				return err
 			}
 			slots := tx.Bucket(bucketSlots)

@@ -320,3 +320,17 @@ func TestManyAtOnce(t *testing.T) {
 	require.Equal(t, members, members2)
 	require.Equal(t, len(intents), len(intents2))
 }
+
+// A slave may hold a revision of another catalog: the new one is above it, and
+// the counter stays there, also after a restart.
+func TestRevisionAboveASlaves(t *testing.T) {
+	c, path := cluster(t)
+	first := put(t, c, 1, "127.0.0.2")
+	in, err := c.Begin(t.Context(), catalog.Intent{ID: 2, Holders: []string{"127.0.0.2"}, Revision: first + 1000})
+	require.NoError(t, err)
+	require.Equal(t, first+1001, in.Revision)
+	_, err = c.Begin(t.Context(), catalog.Intent{ID: 3, Holders: []string{"127.0.0.2"}, Revision: math.MaxUint64})
+	require.ErrorIs(t, err, catalog.ErrInvalid)
+	require.NoError(t, c.Close())
+	require.Equal(t, first+1002, put(t, open(t, path), 4, "127.0.0.2"))
+}
