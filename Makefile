@@ -69,7 +69,8 @@ $(STUBS)/handler/structs.h: FLAGS := -C -DHANDLER_ONLY
 # rpcgen does not overwrite, and writes the name it is given into the files.
 $(STUBS)/%/structs.h: structs.x
 	@mkdir -p $(@D) && rm -f $(@D)/* && cp structs.x $(@D)/
-	cd $(@D) && rpcgen $(FLAGS) -c -o structs_xdr.c structs.x && rpcgen $(FLAGS) -l -o structs_clnt.c structs.x \
+	@echo "rpcgen $(FLAGS) structs.x"
+	@cd $(@D) && rpcgen $(FLAGS) -c -o structs_xdr.c structs.x && rpcgen $(FLAGS) -l -o structs_clnt.c structs.x \
 		&& rpcgen $(FLAGS) -m -o structs_svc.c structs.x && rpcgen $(FLAGS) -h -o structs.h structs.x
 
 bin/c/client bin/c/slave_client: KIND := c
@@ -81,11 +82,13 @@ bin/c/handler: $(STUBS)/handler/structs.h
 
 # Only what is written by hand is held to -Wall -Wextra.
 bin/c/client bin/c/slave_client bin/c/clientn bin/c/handler: bin/c/%: cgo/examples/%.c
-	$(CC) $(CFLAGS) $(TIRPC_C) -I$(STUBS)/$(KIND) -c -o $@.o $<
-	$(CC) -O2 -g -w $(TIRPC_C) -o $@ $@.o $(STUBS)/$(KIND)/structs_xdr.c $(STUBS)/$(KIND)/structs_clnt.c \
+	@echo "$(CC) $@"
+	@$(CC) $(CFLAGS) $(TIRPC_C) -I$(STUBS)/$(KIND) -c -o $@.o $<
+	@$(CC) -O2 -g -w $(TIRPC_C) -o $@ $@.o $(STUBS)/$(KIND)/structs_xdr.c $(STUBS)/$(KIND)/structs_clnt.c \
 		$(if $(filter handler,$(KIND)),$(STUBS)/handler/structs_svc.c) $(TIRPC_L)
 	@rm -f $@.o
 
 bin/c/croaring_check: cgo/roaring/croaring_check.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -o $@ $< -lroaring
+	@echo "$(CC) $@"
+	@$(CC) $(CFLAGS) -o $@ $< -lroaring

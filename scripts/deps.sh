@@ -14,8 +14,9 @@ found() { # a command, in the sbin directories too, or a file
 	esac
 }
 
+# netbase: clnt_create looks up the portmapper's port in /etc/services.
 c_needs="gcc=gcc /usr/include/stdio.h=libc6-dev cpp=cpp rpcgen=rpcsvc-proto pkg-config=pkg-config \
-/usr/include/tirpc/rpc/rpc.h=libtirpc-dev /etc/netconfig=libtirpc-common"
+/usr/include/tirpc/rpc/rpc.h=libtirpc-dev /etc/netconfig=libtirpc-common /etc/services=netbase"
 run_needs="ip=iproute2"
 test_needs="$run_needs git=git rpcbind=rpcbind valgrind=valgrind strace=strace ps=procps mount=mount \
 unshare=util-linux nsenter=util-linux /usr/include/roaring/roaring.h=libroaring-dev"

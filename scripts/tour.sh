@@ -155,7 +155,7 @@ run bin/starfish status
 title "The same cluster for a plain C program: rpcgen's stubs of structs.x, clnt_create"
 c_part=
 if [ ! -x bin/c/client ]; then
-	echo "skipped: no C compiler, rpcgen or libtirpc here (apt-get install -y gcc libc6-dev rpcsvc-proto libtirpc-dev pkg-config)"
+	echo "skipped: no C compiler, rpcgen or libtirpc here (scripts/deps.sh run says what to install)"
 elif ! port_open 127.0.0.1 111; then
 	echo "skipped: clnt_create asks the portmapper on port 111, which we may not serve. As root it works, or after"
 	echo "  sudo setcap cap_net_bind_service=+ep bin/master     or     apt-get install -y rpcbind"
@@ -165,7 +165,7 @@ fi
 if [ -n "$c_part" ]; then
 	echo "Version 1 answers in one 64-bit word. Periods 1 to 4 are the rows 1 to 36, which fit:"
 	show "${version1[@]}"
-	"${version1[@]}" | tee "$work/c1"
+	"${version1[@]}" | tee "$work/c1" || die "the C client failed"
 	[ "$(tail -n 1 "$work/c1")" = "rows $(seq -s ' ' 1 36)" ] || die "the C client's answer is wrong"
 	echo
 	echo "Block f begins at row 57, and ends beyond 63. A word cut short would be wrong, so version 1 refuses:"
@@ -173,10 +173,10 @@ if [ -n "$c_part" ]; then
 	echo
 	echo "Version 2 has bitmaps of any length:"
 	show bin/c/client 127.0.0.1 2 tcp P:204 'R:1-7&302'
-	bin/c/client 127.0.0.1 2 tcp P:204 'R:1-7&302' | tee "$work/c2"
+	bin/c/client 127.0.0.1 2 tcp P:204 'R:1-7&302' | tee "$work/c2" || die "the C client failed"
 	[ "$(sed -n 2p "$work/c2")" = "rows $(expected '$6 == "f"' | paste -sd ' ')" ] || die "the C client's answer is wrong"
 	show bin/c/client 127.0.0.1 2 udp 'R:*'
-	bin/c/client 127.0.0.1 2 udp 'R:*' | tee "$work/c3"
+	bin/c/client 127.0.0.1 2 udp 'R:*' | tee "$work/c3" || die "the C client failed"
 	[ "$(head -n 1 "$work/c3")" = "count 118" ] || die "the C client's answer is wrong"
 fi
 
