@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"starfish/client"
 	"starfish/master"
 	"starfish/portmap"
@@ -72,28 +74,27 @@ func (c *cluster) start(ctx context.Context) error {
 	if c.mapper.Port == portmap.DefaultPort && !c.mapper.Own {
 		c.fixLo(ctx)
 	}
-	var wg sync.WaitGroup
-	errs := make([]error, len(c.up.slaves))
-	parts := make([]part, len(c.up.slaves))
-	for i, spec := range c.up.slaves {
-		if parts[i], errs[i] = c.newSlave(spec); errs[i] != nil {
-			break
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	for i, p := range parts {
-		c.run("slave "+c.up.slaves[i].addr.String(), p)
-	}
-	for i, p := range parts {
-		wg.Go(func() { errs[i] = c.await(ctx, "slave "+c.up.slaves[i].addr.String(), p) })
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if err := c.startSlaves(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
 	return c.answers(ctx)
+}
+
+func (c *cluster) startSlaves(ctx context.Context) error {
+	parts := make([]part, len(c.up.slaves))
+	for i, spec := range c.up.slaves {
+		var err error
+		if parts[i], err = c.newSlave(spec); err != nil {
+			return err
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for i, p := range parts {
+		name := "slave " + c.up.slaves[i].addr.String()
+		c.run(name, p)
+		group.Go(func() error { return c.await(ctx, name, p) })
+	}
+	return group.Wait()
 }
 
 func (c *cluster) newSlave(spec slaveSpec) (part, error) {
@@ -137,7 +138,7 @@ func (c *cluster) run(name string, p part) {
 	c.stops = append(c.stops, func() error { cancel(); return <-done })
 }
 
-// await waits until a part is ready. It puts back what failed, for others that wait.
+// await waits until a part is ready, any part fails, or ctx ends.
 func (c *cluster) await(ctx context.Context, name string, p part) error {
 	select {
 	case <-p.Ready():
