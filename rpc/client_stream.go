@@ -59,7 +59,7 @@ func (t *streamTransport) roundTrip(ctx context.Context, p *pendingCall) (*buffe
 // write writes the calls that wait, short ones together.
 func (t *streamTransport) write() {
 	defer close(t.idle)
-	var batch []*buffer
+	var calls []*buffer
 	var scratch []byte
 	for {
 		select {
@@ -67,8 +67,8 @@ func (t *streamTransport) write() {
 		case <-t.c.done:
 			return
 		}
-		batch = t.next(batch[:0])
-		for len(batch) > 0 {
+		calls = t.next(calls[:0])
+		for batch := calls; len(batch) > 0; {
 			n := together(batch)
 			b := batch[0].b
 			if n > 1 {
@@ -84,8 +84,9 @@ func (t *streamTransport) write() {
 				t.c.fail(err)
 				return
 			}
-			for _, req := range batch[:n] {
+			for i, req := range batch[:n] {
 				req.free()
+				batch[i] = nil
 			}
 			batch = batch[n:]
 		}
