@@ -14,6 +14,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"starfish/portmap"
@@ -67,9 +68,11 @@ func (o QueryOptions) request(text string) structs.QueryRequest {
 		r.Format = structs.BITMAP_WORDS
 	}
 	if o.Deadline > 0 {
-		// Rounded up: 1 ns of time left must not become "the default".
-		ms := (o.Deadline + time.Millisecond - 1) / time.Millisecond
-		r.DeadlineMs = uint32(min(ms, 1<<32-1))
+		ms := o.Deadline / time.Millisecond
+		if o.Deadline%time.Millisecond > 0 {
+			ms++ // 1 ns of time left must not become "the default"
+		}
+		r.DeadlineMs = uint32(min(ms, math.MaxUint32))
 	}
 	return r
 }

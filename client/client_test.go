@@ -1,0 +1,142 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"starfish/rows"
+	"starfish/structs"
+	"starfish/vector"
+	"starfish/xdr"
+)
+
+// answering is a master that answers each call with what f returns, over no
+// network: arguments and results are encoded and decoded as on the wire.
+type answering func(proc uint32, args []byte) (xdr.Appender, error)
+
+func (f answering) Call(_ context.Context, _, _, proc uint32, args xdr.Appender, res xdr.DecoderFrom) error {
+	var sent []byte
+	var err error
+	if args != nil {
+		if sent, err = xdr.Marshal(args); err != nil {
+			return err
+		}
+	}
+	v, err := f(proc, sent)
+	if err != nil {
+		return err
+	}
+	got, err := xdr.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return xdr.Unmarshal(got, res)
+}
+
+func fake(f answering) *Client {
+	return &Client{master: structs.NewMasterProgMasterV2Client(f)}
+}
+
+func TestQuery(t *testing.T) {
+	var asked structs.QueryRequest
+	c := fake(func(_ uint32, args []byte) (xdr.Appender, error) {
+		require.NoError(t, xdr.Unmarshal(args, &asked))
+		rb, err := rows.Encode(vector.New(1, 70000), asked.Format)
+		require.NoError(t, err)
+		return structs.QueryResponse{Answer: structs.QueryAnswer{Count: 9, Rows: rb, Seed: 5}}, nil
+	})
+	a, err := c.Query(t.Context(), "P:7", QueryOptions{Deadline: time.Nanosecond, Seed: 5, FirstRow: 1, MaxRows: 2})
+	require.NoError(t, err)
+	require.Equal(t, structs.QueryRequest{Text: "P:7", Format: structs.BITMAP_ROARING, DeadlineMs: 1, Seed: 5, FirstRow: 1, MaxRows: 2}, asked)
+	require.EqualValues(t, 9, a.Count)
+	require.EqualValues(t, 5, a.Seed)
+	require.Equal(t, []uint32{1, 70000}, a.Rows.Rows(0, 10))
+
+	a, err = c.Query(t.Context(), "P:7", QueryOptions{Words: true, Deadline: math.MaxInt64})
+	require.NoError(t, err)
+	require.Equal(t, structs.BITMAP_WORDS, asked.Format)
+	require.EqualValues(t, math.MaxUint32, asked.DeadlineMs)
+	require.Equal(t, []uint32{1, 70000}, a.Rows.Rows(0, 10))
+
+	a, err = c.Query(t.Context(), "P:7", QueryOptions{CountOnly: true})
+	require.NoError(t, err)
+	require.Equal(t, structs.BITMAP_NONE, asked.Format)
+	require.Nil(t, a.Rows)
+}
+
+func TestRefusedCallsAreTyped(t *testing.T) {
+	c := fake(func(uint32, []byte) (xdr.Appender, error) {
+		return structs.QueryResponse{Status: structs.QUERY_UNAVAILABLE, Failure: structs.QueryFailure{
+			Message: "vector 7 has no live holder", Vectors: []uint64{7}, VectorsTotal: 1, FailedMachines: []structs.MachineName{"127.0.0.2"},
+		}}, nil
+	})
+	_, err := c.Query(t.Context(), "P:7", QueryOptions{})
+	require.EqualError(t, err, "client: vector 7 has no live holder")
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.NotErrorIs(t, err, ErrDenied)
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, []structs.MachineName{"127.0.0.2"}, e.Failure.FailedMachines)
+
+	require.EqualError(t, &Error{Status: structs.QUERY_DENIED}, "client: the master answers QUERY_DENIED")
+	require.NotErrorIs(t, &Error{Status: 99}, ErrFailed)
+}
+
+func TestRowsThatAreNoBitmapAreAnError(t *testing.T) {
+	c := fake(func(uint32, []byte) (xdr.Appender, error) {
+		return structs.QueryResponse{Answer: structs.QueryAnswer{Count: 1, Rows: structs.RowBitmap{Format: structs.BITMAP_ROARING, Roaring: []byte("no")}}}, nil
+	})
+	_, err := c.Query(t.Context(), "P:7", QueryOptions{})
+	require.ErrorContains(t, err, "client: the rows of the answer")
+}
+
+func TestMembersReadsEveryPage(t *testing.T) {
+	ids := []uint64{0, 5, 9, math.MaxUint64}
+	calls := 0
+	c := fake(func(_ uint32, args []byte) (xdr.Appender, error) {
+		calls++
+		var req structs.MembersRequest
+		require.NoError(t, xdr.Unmarshal(args, &req))
+		for i, id := range ids {
+			if id >= req.FirstId {
+				return structs.MembersPage{Members: []structs.Member{{Id: id}}, More: i < len(ids)-1}, nil
+			}
+		}
+		return structs.MembersPage{}, nil
+	})
+	list := func(first uint64, most int) (got []uint64) {
+		calls = 0
+		require.NoError(t, c.Members(t.Context(), first, func(m structs.Member) bool {
+			got = append(got, m.Id)
+			return len(got) < most
+		}))
+		return got
+	}
+	require.Equal(t, ids, list(0, 100))
+	require.Equal(t, 4, calls)
+	require.Equal(t, []uint64{9, math.MaxUint64}, list(6, 100))
+	require.Equal(t, []uint64{0, 5}, list(0, 2))
+	require.Equal(t, 2, calls)
+	ids = nil
+	require.Empty(t, list(0, 100))
+}
+
+func TestFailedCallsSayWhatWasTried(t *testing.T) {
+	gone := errors.New("gone")
+	c := fake(func(uint32, []byte) (xdr.Appender, error) { return nil, gone })
+	_, err := c.Put(t.Context(), 7, vector.New(), PutOptions{})
+	require.ErrorIs(t, err, gone)
+	require.EqualError(t, err, "client: put 7: gone")
+	_, err = c.Delete(t.Context(), 8)
+	require.EqualError(t, err, "client: delete 8: gone")
+	_, err = c.Status(t.Context())
+	require.EqualError(t, err, "client: status: gone")
+	_, err = c.Join(t.Context(), structs.JoinRequest{Addr: "h"})
+	require.EqualError(t, err, "client: join h: gone")
+	require.EqualError(t, c.Members(t.Context(), 0, nil), "client: members: gone")
+}
