@@ -39,8 +39,8 @@ func (s *Slave) coordinate(ctx context.Context, ranges []structs.RangePlan) (*ve
 	return result, nil
 }
 
-// group runs the parts of one call at once. Where one fails the others have a
-// hop timeout more, in which whoever else is dead is found out, too.
+// group runs the parts of one call at once. Where one fails the others have one
+// and a half hop timeouts more, in which whoever else hangs is found out, too.
 type group struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -54,7 +54,7 @@ type group struct {
 }
 
 func (s *Slave) newGroup(ctx context.Context) *group {
-	g := &group{grace: s.cfg.HopTimeout, slots: make(chan struct{}, maxRanges)}
+	g := &group{grace: s.cfg.HopTimeout * 3 / 2, slots: make(chan struct{}, maxRanges)}
 	g.ctx, g.cancel = context.WithCancel(ctx)
 	return g
 }

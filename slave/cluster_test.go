@@ -1,0 +1,210 @@
+package slave
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"starfish/rpc"
+	"starfish/structs"
+)
+
+const stranger = "127.0.0.99"
+
+// TestForgedListDialsNobody: a list that names a stranger makes nobody dial it;
+// with --allow-machine the same list does.
+func TestForgedListDialsNobody(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		cfg   Config
+		dials int64
+	}{
+		{"member of a cluster", Config{Addr: a}, 0},
+		{"without a master", Config{Addr: a, Master: "-"}, 0},
+		{"other machines allowed", Config{Addr: a, AllowMachine: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, 0},
+		{"allowed", Config{Addr: a, AllowMachine: []netip.Prefix{netip.MustParsePrefix("127.0.0.99/32")}}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFleet(t)
+			f.member(a, 2)
+			f.start(tt.cfg)
+			f.put(a, 1, 1)
+			accepted := f.hang(stranger)
+			l := list(node{a, 1}, node{stranger, 1}, node{a, 1})
+			r, err := f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: l})
+			require.NoError(t, err)
+			require.Equal(t, structs.QueryReturnValue{FailedMachine: stranger}, r)
+			if tt.dials > 0 {
+				require.Positive(t, accepted.Load())
+				return
+			}
+			r2, err := f.v2(a).HandleQuery(t.Context(), structs.HandleQuery2Args{List: l})
+			require.NoError(t, err)
+			require.Equal(t, structs.QUERY_FAILED, r2.Status)
+			require.Equal(t, machineNames(stranger), r2.Failure.FailedMachines)
+			co, err := f.v1(a).Coordinate(t.Context(), structs.CoordinateArgs{Ranges: []structs.MachineVecList{l, list(node{a, 1})}})
+			require.NoError(t, err)
+			require.Equal(t, machineNames(stranger), co.FailedMachines)
+			require.Zero(t, accepted.Load())
+			require.Zero(t, f.dialed(stranger))
+		})
+	}
+}
+
+func TestAllowedMachineWithoutMaster(t *testing.T) {
+	f := newFleet(t)
+	f.start(Config{Addr: a, Master: "-", AllowMachine: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/24")}})
+	f.start(Config{Addr: b, Master: "-"})
+	f.put(a, 1, 1)
+	f.put(b, 2, 2)
+	h := f.handler(c, 1, map[structs.VecT]structs.VecT{3: bits(3)})
+	l := list(node{b, 2}, node{c, 3}, node{a, 1})
+	for range 2 {
+		co, err := f.v1(a).Coordinate(t.Context(), structs.CoordinateArgs{Ranges: []structs.MachineVecList{l}})
+		require.NoError(t, err)
+		require.Equal(t, structs.CoordinateReturnValue{Vector: bits(1, 2, 3)}, co)
+	}
+	require.Equal(t, []int{1, 1}, h.lists())
+}
+
+// TestNewMemberIsAskedFor: a list that names a machine which joined later makes
+// the slave ask for the members again, and not for every such list.
+func TestNewMemberIsAskedFor(t *testing.T) {
+	f := newFleet(t, a)
+	f.member(b, 2)
+	f.start(Config{Addr: b})
+	f.put(b, 1, 1)
+	before := f.joins.Load()
+	r, err := f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: list(node{b, 1})})
+	require.NoError(t, err)
+	require.Equal(t, structs.QueryReturnValue{Vector: bits(1)}, r)
+	require.Equal(t, before+1, f.joins.Load())
+
+	var wg sync.WaitGroup
+	begin := time.Now()
+	for range 20 {
+		wg.Go(func() {
+			v1 := f.v1(a)
+			for range 5 {
+				r, err := v1.HandleQuery(t.Context(), structs.HandleQueryArgs{List: list(node{stranger, 1})})
+				require.NoError(t, err)
+				require.Equal(t, stranger, r.FailedMachine)
+			}
+		})
+	}
+	wg.Wait()
+	atMost := 2 + int64(time.Since(begin)/refreshInterval)
+	require.LessOrEqual(t, f.joins.Load()-before, atMost, "joins for forged lists")
+}
+
+func TestJoinsAgainAfterTheMasterWasAway(t *testing.T) {
+	f := newFleet(t, a)
+	s := f.slaves[a]
+	conn := s.cluster.conn // the test's own refreshes alone use it
+	require.NotNil(t, conn)
+	conn.Close()
+	before := f.joins.Load()
+	s.cluster.refresh(t.Context())
+	require.Equal(t, before+1, f.joins.Load())
+}
+
+func TestRefusedJoin(t *testing.T) {
+	f := newFleet(t)
+	c := newCluster(Config{Addr: a, Master: "m", HopTimeout: testHop, Logger: slog.New(slog.DiscardHandler),
+		DialMaster: func(ctx context.Context, _ string) (*rpc.Client, error) {
+			return rpc.Dial(ctx, "tcp", f.master, rpc.ClientConfig{})
+		}}, 1)
+	require.NoError(t, c.join(t.Context(), time.Now()))
+	require.True(t, c.isMaster(netip.MustParseAddr("127.0.0.1")))
+	c.hangUp()
+	srv := rpc.NewServer(quiet())
+	structs.RegisterMasterProgMasterV2(srv, refusingMaster{})
+	f.master = f.listen("127.0.0.1:0", srv)
+	require.ErrorContains(t, c.join(t.Context(), time.Now()), "QUERY_DENIED): not you")
+	c.hangUp()
+}
+
+type refusingMaster struct {
+	structs.MasterProgMasterV2Handler
+}
+
+func (refusingMaster) MasterJoin(context.Context, structs.JoinRequest) (structs.JoinResponse, error) {
+	return structs.JoinResponse{Status: structs.QUERY_DENIED, Failure: structs.QueryFailure{Message: "not you"}}, nil
+}
+
+func TestOwnAddresses(t *testing.T) {
+	f := newFleet(t)
+	f.member("localhost", 2) // an alias that was joined, too
+	f.start(Config{Addr: "127.0.0.1"})
+	f.put("127.0.0.1", 1, 1)
+	for _, name := range []string{"127.0.0.1", "localhost", "::ffff:127.0.0.1"} {
+		r, err := f.v1("127.0.0.1").HandleQuery(t.Context(), structs.HandleQueryArgs{List: list(node{name, 1})})
+		require.NoError(t, err)
+		require.Equal(t, structs.QueryReturnValue{Vector: bits(1)}, r, name)
+	}
+	require.Zero(t, f.dialed("localhost"))
+
+	all := &sockets{addrs: []netip.Addr{netip.IPv4Unspecified()}}
+	require.True(t, all.owns(netip.MustParseAddr("127.0.0.77")))
+	require.False(t, all.owns(netip.MustParseAddr("::1")))
+	require.False(t, all.owns(netip.MustParseAddr("192.0.2.1")))
+	one := &sockets{addrs: []netip.Addr{netip.MustParseAddr(a)}}
+	require.False(t, one.owns(netip.MustParseAddr(b)), "a sibling at the same port")
+}
+
+func TestConfig(t *testing.T) {
+	require.NoError(t, Config{Data: "d"}.Check())
+	for want, cfg := range map[string]Config{
+		"no data directory":          {},
+		"port 70000":                 {Data: "d", Port: 70000},
+		"has a port":                 {Data: "d", Addr: "10.0.0.1:20490"},
+		"no address that others can": {Data: "d", Addr: "0.0.0.0"},
+		"neither a host name nor":    {Data: "d", Addr: "a b"},
+		"negative":                   {Data: "d", HopTimeout: -1},
+	} {
+		require.ErrorContains(t, cfg.Check(), want)
+	}
+	err := Config{Port: -7, Addr: "::"}.Check()
+	require.ErrorContains(t, err, "port -7")
+	require.ErrorContains(t, err, "data directory", "all faults at once")
+}
+
+func TestListenRefuses(t *testing.T) {
+	_, err := listen(t.Context(), "192.0.2.1", nil, AnyPort)
+	require.ErrorContains(t, err, "not one of this host")
+	s, err := listen(t.Context(), a, nil, AnyPort)
+	require.NoError(t, err)
+	defer s.close()
+	_, err = listen(t.Context(), a, nil, int(s.port))
+	require.ErrorContains(t, err, "another slave")
+	other, err := listen(t.Context(), b, []netip.Addr{netip.MustParseAddr(b)}, int(s.port))
+	require.NoError(t, err, "a sibling with its own address")
+	other.close()
+}
+
+func TestSiblings(t *testing.T) {
+	l, err := net.Listen("tcp", a+":0")
+	require.NoError(t, err)
+	defer l.Close()
+	at := l.Addr().(*net.TCPAddr).AddrPort()
+	require.Equal(t, []netip.AddrPort{at}, listeners(at.Port(), true))
+	for line, want := range map[string]string{
+		"   0: 0200007F:500A 00000000:0000 0A 00000000:00000000 00:00000000": "127.0.0.2:20490",
+		"   0: 0200007F:500A 00000000:0000 01 00000000:00000000 00:00000000": "",
+		"  sl  local_address rem_address   st tx_queue rx_queue tr":          "",
+		"   0: 0200007F 00000000:0000 0A":                                    "",
+		"":                                                                   "",
+	} {
+		got, ok := parseListener(line)
+		require.Equal(t, want != "", ok, line)
+		if ok {
+			require.Equal(t, want, got.String())
+		}
+	}
+}
