@@ -71,6 +71,7 @@ type pendingCall struct {
 	req   *buffer     // room for a mark, then the call
 	reply chan result // of capacity 1: gets one result
 	sent  bool        // may have reached the server; under Client.mu
+	timer *time.Timer // kept for the next call; nil before the first
 }
 
 // result is a reply, or why there is none.
@@ -220,6 +221,13 @@ func (c *Client) register(p *pendingCall) error {
 	binary.BigEndian.PutUint32(p.req.b[markLen:], p.xid)
 	c.pending[p.xid] = p
 	return nil
+}
+
+// callers returns how many calls wait.
+func (c *Client) callers() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.pending)
 }
 
 // abandon forgets a call and reports whether the server may have it. False, of

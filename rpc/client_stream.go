@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"encoding/binary"
+	"runtime"
 	"time"
 )
 
@@ -30,30 +31,42 @@ func (t *streamTransport) roundTrip(ctx context.Context, p *pendingCall) (*buffe
 	case t.wake <- struct{}{}:
 	default:
 	}
-	var timeout <-chan time.Time
-	if _, ok := ctx.Deadline(); !ok {
-		timer := time.NewTimer(t.c.cfg.Timeout)
-		defer timer.Stop()
-		timeout = timer.C
-	}
-	var why error
-	select {
-	case r := <-p.reply:
+	r, why := t.wait(ctx, p)
+	if why == nil {
 		if r.err == nil { // else it may still be in the queue
 			t.c.used.Put(p)
 		}
 		return r.rec, r.err
-	case <-ctx.Done():
-		why = ctx.Err()
-	case <-timeout:
-		why = context.DeadlineExceeded
 	}
 	sent, known := t.c.abandon(p)
 	if !known {
-		r := <-p.reply
+		r = <-p.reply
 		return r.rec, r.err
 	}
 	return nil, gaveUp(why, sent)
+}
+
+// wait waits for the result of p, for as long as ctx or else the client's
+// Timeout allows: the error says which of them ended.
+func (t *streamTransport) wait(ctx context.Context, p *pendingCall) (result, error) {
+	var timeout <-chan time.Time
+	if _, ok := ctx.Deadline(); !ok {
+		if p.timer == nil {
+			p.timer = time.NewTimer(t.c.cfg.Timeout)
+		} else {
+			p.timer.Reset(t.c.cfg.Timeout)
+		}
+		defer p.timer.Stop()
+		timeout = p.timer.C
+	}
+	select {
+	case r := <-p.reply:
+		return r, nil
+	case <-ctx.Done():
+		return result{}, ctx.Err()
+	case <-timeout:
+		return result{}, context.DeadlineExceeded
+	}
 }
 
 // write writes the calls that wait, short ones together.
@@ -66,6 +79,9 @@ func (t *streamTransport) write() {
 		case <-t.wake:
 		case <-t.c.done:
 			return
+		}
+		if t.c.callers() > 1 {
+			runtime.Gosched() // others may have their calls ready in a moment: one write for all
 		}
 		calls = t.next(calls[:0])
 		for batch := calls; len(batch) > 0; {
