@@ -63,6 +63,21 @@ func TestDocs(t *testing.T) {
 	}
 }
 
+// TestLinks follows every relative link of the documents.
+func TestLinks(t *testing.T) {
+	docs, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	link := regexp.MustCompile(`\]\(([^)#:]+)[)#]`)
+	for _, doc := range append(docs, "../../README.md") {
+		text, err := os.ReadFile(doc)
+		require.NoError(t, err)
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			_, err := os.Stat(filepath.Join(filepath.Dir(doc), m[1]))
+			require.NoError(t, err, "a link of %s", doc)
+		}
+	}
+}
+
 // block is one fenced block of a document.
 type block struct {
 	kind, text string
