@@ -4,7 +4,6 @@ package cclient_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -57,17 +56,13 @@ func TestTypesAreTheOriginalOnes(t *testing.T) {
 	require.Contains(t, text, "typedef u_quad_t vec_t;")
 }
 
-// programs are the compiled examples and, where a test asked for them, the
-// cluster's binaries.
+// programs are the compiled examples.
 type programs struct{ dir string }
 
 func (p programs) client() string      { return filepath.Join(p.dir, "c", "client") }
 func (p programs) clientN() string     { return filepath.Join(p.dir, "n", "clientn") }
 func (p programs) slaveClient() string { return filepath.Join(p.dir, "c", "slave_client") }
 func (p programs) handler() string     { return filepath.Join(p.dir, "handler", "handler") }
-
-// cluster is the path of one of the cluster's binaries.
-func (p programs) cluster(name string) string { return filepath.Join(p.dir, "bin", name) }
 
 // dirEnv tells a test in a namespace where its parent built the programs.
 const dirEnv = "STARFISH_TEST_CCLIENT"
@@ -112,25 +107,8 @@ func build(t *testing.T) programs {
 	return programs{built.dir}
 }
 
-// buildAll is build and the cluster's binaries.
-func buildAll(t *testing.T) programs {
-	t.Helper()
-	p := build(t)
-	built.Lock()
-	defer built.Unlock()
-	if _, err := os.Stat(p.cluster("")); err == nil {
-		return p
-	}
-	cmd := exec.Command("go", "build", "-o", p.cluster("")+"/", "./cmd/...")
-	cmd.Dir = cluster.Root(t)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s: %s", cmd, out)
-	return p
-}
-
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := cluster.Main(m)
 	if built.dir != "" {
 		os.RemoveAll(built.dir)
 	}

@@ -59,11 +59,11 @@ func count(word uint64) int { return strings.Count(bits(word), " ") }
 // TestClientInC asks the master in every spelling, over TCP and UDP, in both
 // versions, with the stubs of rpcgen -C and of -N.
 func TestClientInC(t *testing.T) {
-	p := buildAll(t)
+	p := build(t)
 	if !netns.Enter(t) {
 		return
 	}
-	startCluster(t, p)
+	startCluster(t)
 	c := cluster.MustDial(t)
 	w := store(t, c)
 
@@ -154,11 +154,11 @@ func TestClientInC(t *testing.T) {
 
 // TestListsInC sends lists made by hand to slaves, as a coordinator in C would.
 func TestListsInC(t *testing.T) {
-	p := buildAll(t)
+	p := build(t)
 	if !netns.Enter(t) {
 		return
 	}
-	startCluster(t, p)
+	startCluster(t)
 	c := cluster.MustDial(t)
 
 	// Slave i holds the vectors 10i to 10i+4; vector v has the row v alone.

@@ -98,12 +98,11 @@ func TestWeReadCRoarings(t *testing.T) {
 // TestCRoaringOverTheWire takes CRoaring's streams as puts, and gives it
 // answers.
 func TestCRoaringOverTheWire(t *testing.T) {
-	p := buildAll(t)
 	if !netns.Enter(t) {
 		return
 	}
 	check := croaring(t)
-	startCluster(t, p)
+	startCluster(t)
 	c := cluster.MustDial(t)
 	id := uint64(0)
 	for name, rows := range sets() {

@@ -34,18 +34,18 @@ type mixed struct {
 // newMixed starts one. goFirst holds the vectors 0 and 1, inC 10 and 11, goLast
 // 20 and 21, each with its number as its one row; and for comparison goLast has
 // 110 and 111, which are like 10 and 11.
-func newMixed(t *testing.T, p programs, farPortmapper func(*testing.T, programs, *netns.Host)) *mixed {
+func newMixed(t *testing.T, p programs, farPortmapper func(*testing.T, *netns.Host)) *mixed {
 	m := &mixed{}
 	far := netns.NewHost(t, "far")
 	netns.Link(t, nil, goFirst+"/24", far, inC+"/24")
 	netns.AddAddr(t, nil, "to-far", goLast+"/24")
 
-	farPortmapper(t, p, far)
+	farPortmapper(t, far)
 	m.handler = cpeer.Start(t, far.Command(p.handler(), inC, fmt.Sprintf("10=%d,11=%d", 1<<10, 1<<11)))
 	m.handler.WaitFor(t, "ready\n", wait)
 
-	portmapInGo(t, p, nil)
-	slaves := startClusterAt(t, p, goFirst, []string{"--listen", goFirst, "--allow", goFirst + "/24"}, goFirst, goLast)
+	portmapInGo(t, nil)
+	slaves := startClusterAt(t, goFirst, []string{"--listen", goFirst, "--allow", goFirst + "/24"}, goFirst, goLast)
 	m.first, m.last = slaves[0], slaves[1]
 
 	m.client = cluster.MustDial(t)
@@ -65,19 +65,17 @@ func newMixed(t *testing.T, p programs, farPortmapper func(*testing.T, programs,
 	return m
 }
 
-func portmapInC(t *testing.T, _ programs, h *netns.Host) { rpcbind(t, h) }
-
-func portmapInGo(t *testing.T, p programs, h *netns.Host) {
-	cpeer.Start(t, h.Command(p.cluster("portmap"), "--listen", "0.0.0.0")).WaitFor(t, "ready", wait)
+func portmapInGo(t *testing.T, h *netns.Host) {
+	cpeer.Start(t, h.Command(cluster.Binary(t, "portmap"), "--listen", "0.0.0.0")).WaitFor(t, "ready", wait)
 }
 
 // TestChainsOfGoAndC compares chains with a C handler with chains of Go alone.
 func TestChainsOfGoAndC(t *testing.T) {
-	p := buildAll(t)
+	p := build(t)
 	if !netns.Enter(t) {
 		return
 	}
-	m := newMixed(t, p, portmapInC)
+	m := newMixed(t, p, rpcbind)
 
 	for name, c := range map[string]struct{ first, list, allGo string }{
 		"Go, C, Go":       {goFirst, list(goFirst, "0", inC, "10", goLast, "20"), list(goFirst, "0", goLast, "110", goLast, "20")},
@@ -128,7 +126,7 @@ func TestChainsOfGoAndC(t *testing.T) {
 // TestHandlerBehindOurPortmapper is the same with bin/portmap on the handler's
 // host; then the handler dies.
 func TestHandlerBehindOurPortmapper(t *testing.T) {
-	p := buildAll(t)
+	p := build(t)
 	if !netns.Enter(t) {
 		return
 	}

@@ -81,19 +81,19 @@ func rpcbind(t *testing.T, h *netns.Host) {
 
 // startCluster starts a master and three slaves on loopback and waits until they
 // serve.
-func startCluster(t *testing.T, p programs) {
+func startCluster(t *testing.T) {
 	t.Helper()
-	startClusterAt(t, p, "127.0.0.1", nil, cluster.Addr(0), cluster.Addr(1), cluster.Addr(2))
+	startClusterAt(t, "127.0.0.1", nil, cluster.Addr(0), cluster.Addr(1), cluster.Addr(2))
 }
 
 // startClusterAt is startCluster for a master that slaves reach at an address,
 // with more flags, and slaves at addrs.
-func startClusterAt(t *testing.T, p programs, master string, flags []string, addrs ...string) (slaves []*cluster.Process) {
+func startClusterAt(t *testing.T, master string, flags []string, addrs ...string) (slaves []*cluster.Process) {
 	t.Helper()
 	dir := t.TempDir()
-	cluster.Start(t, p.cluster("master"), append([]string{"--data", filepath.Join(dir, "master")}, flags...)...)
+	cluster.Start(t, "master", append([]string{"--data", filepath.Join(dir, "master")}, flags...)...)
 	for _, addr := range addrs {
-		slaves = append(slaves, cluster.Start(t, p.cluster("slave"),
+		slaves = append(slaves, cluster.Start(t, "slave",
 			"--master", master, "--addr", addr, "--data", filepath.Join(dir, addr)))
 	}
 	awaitServing(t, len(addrs))
