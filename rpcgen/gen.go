@@ -181,5 +181,5 @@ func renamed(goName, rule, xName string) string {
 	if goName == rule {
 		return ""
 	}
-	return fmt.Sprintf(" // renamed: %s collides", xName)
+	return fmt.Sprintf(" // renamed: %s is taken", xName)
 }

@@ -126,6 +126,9 @@ func (g *generator) structType(d *structDecl) {
 
 // member writes one field of a Go struct.
 func (g *generator) member(f *field) {
+	if len(f.docs.apart) > 0 {
+		g.pf("\n")
+	}
 	g.apart(f.docs)
 	g.comment(f.docs.lead)
 	name := g.fieldNames[f]

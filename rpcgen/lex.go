@@ -3,6 +3,7 @@ package rpcgen
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // tokenKind is the kind of a token.
@@ -231,7 +232,7 @@ func stripStars(text string) []string {
 		} else {
 			s = t
 		}
-		lines = append(lines, strings.TrimPrefix(s, " "))
+		lines = append(lines, clean(strings.TrimPrefix(s, " ")))
 	}
 	for len(lines) > 0 && strings.TrimSpace(lines[0]) == "" {
 		lines = lines[1:]
@@ -240,6 +241,24 @@ func stripStars(text string) []string {
 		lines = lines[:len(lines)-1]
 	}
 	return lines
+}
+
+// clean makes a comment's line fit for a Go file: valid UTF-8 (else it is taken
+// for Latin-1) without control characters.
+func clean(s string) string {
+	if !utf8.ValidString(s) {
+		runes := make([]rune, len(s))
+		for i := range len(s) {
+			runes[i] = rune(s[i])
+		}
+		s = string(runes)
+	}
+	return strings.Map(func(r rune) rune {
+		if r != '\t' && (r < ' ' || r == '\ufeff') {
+			return ' '
+		}
+		return r
+	}, s)
 }
 
 func isLetter(c byte) bool { return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }

@@ -83,7 +83,7 @@ var files = []file{
 		of[portmap.RpcbsProc]("rpcbs_proc"), of[portmap.RpcbStat]("rpcb_stat"), of[portmap.RpcbStatByvers]("rpcb_stat_byvers"),
 		of[portmap.Netbuf]("netbuf"),
 	}},
-	{"sample/sample.x", []string{"-DNO_QUADRUPLE"}, []kind{
+	{"sample/sample.x", []string{"-DFOR_C"}, []kind{
 		of[sample.Color]("color"), of[sample.Count]("count"), of[sample.Number]("number"), of[sample.Big]("big"), of[sample.Real]("real"),
 		of[sample.Flag]("flag"), of[sample.Tint]("tint"), of[sample.Label]("label"), of[sample.Text]("text"), of[sample.Key]("key"),
 		of[sample.Blob]("blob"), of[sample.Triple]("triple"), of[sample.Labels]("labels"), of[sample.Keys]("keys"),

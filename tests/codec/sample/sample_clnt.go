@@ -112,3 +112,20 @@ func (c *SampleProgSampleV2Client) SampleUnion(ctx context.Context, arg ByEnum) 
 	err := c.c.Call(ctx, SAMPLE_PROG, SAMPLE_V2, SAMPLE_UNION, arg, &res)
 	return res, err
 }
+
+// SampleJoin calls SAMPLE_JOIN.
+func (c *SampleProgSampleV2Client) SampleJoin(ctx context.Context, arg1 Label, arg2 ItemList, arg3 int64) (Text, error) {
+	args := xdr.AppendFunc(func(b []byte) ([]byte, error) {
+		var err error
+		if b, err = xdr.AppendString(b, string(arg1), BOUND); err != nil {
+			return b, xdr.FieldError("SAMPLE_JOIN", err)
+		}
+		if b, err = appendItemList(b, arg2); err != nil {
+			return b, err
+		}
+		return xdr.AppendInt64(b, arg3), nil
+	})
+	var res Text
+	err := c.c.Call(ctx, SAMPLE_PROG, SAMPLE_V2, SAMPLE_JOIN, args, &res)
+	return res, err
+}

@@ -153,6 +153,8 @@ type SampleProgSampleV2Handler interface {
 	SampleCount(ctx context.Context, arg Number) (Number, error)
 	// SampleUnion serves SAMPLE_UNION.
 	SampleUnion(ctx context.Context, arg ByEnum) (ByEnum, error)
+	// SampleJoin serves SAMPLE_JOIN.
+	SampleJoin(ctx context.Context, arg1 Label, arg2 ItemList, arg3 int64) (Text, error)
 }
 
 // RegisterSampleProgSampleV2 makes s serve version SAMPLE_V2 of SAMPLE_PROG with h.
@@ -165,6 +167,8 @@ func RegisterSampleProgSampleV2(s *rpc.Server, h SampleProgSampleV2Handler) {
 			return serveSampleProgSampleV2SampleCount(ctx, h, args, reply)
 		case SAMPLE_UNION:
 			return serveSampleProgSampleV2SampleUnion(ctx, h, args, reply)
+		case SAMPLE_JOIN:
+			return serveSampleProgSampleV2SampleJoin(ctx, h, args, reply)
 		}
 		return reply, rpc.ErrProcUnavail
 	}))
@@ -193,4 +197,26 @@ func serveSampleProgSampleV2SampleUnion(ctx context.Context, h SampleProgSampleV
 		return b, err
 	}
 	return res.AppendXDR(b)
+}
+
+func serveSampleProgSampleV2SampleJoin(ctx context.Context, h SampleProgSampleV2Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
+	var arg1 Label
+	arg1 = Label(d.String(BOUND))
+	var arg2 ItemList
+	if err := decodeItemList(d, &arg2); err != nil {
+		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	var arg3 int64
+	arg3 = d.Int64()
+	if err := d.Err(); err != nil {
+		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	res, err := h.SampleJoin(ctx, arg1, arg2, arg3)
+	if err != nil {
+		return b, err
+	}
+	if b, err = xdr.AppendString(b, string(res), math.MaxUint32); err != nil {
+		return b, xdr.FieldError("SAMPLE_JOIN", err)
+	}
+	return b, nil
 }
