@@ -52,22 +52,25 @@ func serveNull(t *testing.T) (port uint16, stop func()) {
 // to 2, over both transports.
 func TestLookupFallsBack(t *testing.T) {
 	program, _ := serveNull(t)
-	reg := newRegistry()
-	reg.set(Registration{testProg, 1, "tcp", WildcardUaddr("tcp", program), ""}, false)
-	reg.set(Registration{testProg, 1, "udp", WildcardUaddr("udp", program), ""}, false)
+	mapper, err := New(Config{Registrations: []Registration{
+		{testProg, 1, "tcp", WildcardUaddr("tcp", program), ""},
+		{testProg, 1, "udp", WildcardUaddr("udp", program), ""},
+	}})
+	require.NoError(t, err)
+	mapper.registerOwn(nil, false)
 	missing := rpc.HandlerFunc(func(context.Context, *rpc.Call, *xdr.Decoder, []byte) ([]byte, error) {
 		return nil, rpc.ErrProcUnavail
 	})
 	for name, register := range map[string]func(*rpc.Server){
-		"All": func(s *rpc.Server) { (&Server{reg: reg}).register(s) },
+		"All": mapper.register,
 		"Version3And2": func(s *rpc.Server) {
-			RegisterRpcbprogRpcbvers(s, version3{rpcbind{reg}})
-			RegisterPmapProgPmapVers(s, version2{reg})
+			RegisterRpcbprogRpcbvers(s, version3{rpcbind{mapper, RPCBVERS}})
+			RegisterPmapProgPmapVers(s, version2{mapper})
 		},
-		"Version2": func(s *rpc.Server) { RegisterPmapProgPmapVers(s, version2{reg}) },
+		"Version2": func(s *rpc.Server) { RegisterPmapProgPmapVers(s, version2{mapper}) },
 		"Version4WithoutProcedures": func(s *rpc.Server) {
 			s.Register(RPCBPROG, RPCBVERS4, missing)
-			RegisterPmapProgPmapVers(s, version2{reg})
+			RegisterPmapProgPmapVers(s, version2{mapper})
 		},
 	} {
 		for _, network := range []string{"tcp", "udp"} {
@@ -126,11 +129,12 @@ func TestEnvAddr(t *testing.T) {
 // A Resolver asks once, and again when the program has moved.
 func TestResolverRemembers(t *testing.T) {
 	ctx := context.Background()
-	reg := newRegistry()
+	srv, err := New(Config{})
+	require.NoError(t, err)
+	reg := srv.reg
 	var asked atomic.Int32
 	mapper, _ := serve(t, func(s *rpc.Server) {
-		b := rpcbind{reg}
-		RegisterRpcbprogRpcbvers4(s, countingV4{version4{b}, &asked})
+		RegisterRpcbprogRpcbvers4(s, countingV4{version4{rpcbind{srv, RPCBVERS4}}, &asked})
 	})
 	t.Setenv(PortmapEnv, strconv.Itoa(int(mapper)))
 	first, stop := serveNull(t)

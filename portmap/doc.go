@@ -29,19 +29,24 @@
 //     of what is not registered is TRUE. Both are for loopback and the unix
 //     socket only; others get AUTH_TOOWEAK.
 //   - The owner is the uid of the process at the other end of the unix socket
-//     ("superuser" for 0), and "unknown" over TCP and UDP, whatever the call
-//     says. Only the owner and the superuser may UNSET.
+//     ("superuser" for 0), whatever the call says. Over TCP and UDP it is
+//     "superuser" where the source port is one that only root can have, else
+//     "unknown". Only the owner and the superuser may UNSET.
 //   - GETADDR answers for the transport over which it is asked, whatever netid it
 //     names. GETADDR and GETPORT give another version's address where the asked
 //     version is not registered; GETVERSADDR does not.
 //   - A registration of 0.0.0.0 is answered with the address on which the caller
 //     reached us.
+//   - GETSTAT counts what rpcbind counts.
 //
-// Ours differs where rpcbind helps an attacker or a mistake: CALLIT, BCAST,
-// INDIRECT and GETSTAT are PROC_UNAVAIL; an UNSET removes all it names or
-// nothing; nobody unsets the portmapper itself; an address that is none is
-// FALSE for "tcp", "udp", "tcp6" and "udp6"; a list too long for a datagram is
-// SYSTEM_ERR; the bounds of registry.go hold.
+// Ours differs where rpcbind helps an attacker or a mistake: a port below 1024
+// takes root to register; CALLIT, BCAST and INDIRECT go where the caller would
+// be sent, not to loopback, and never to the programs of this module; an UNSET
+// removes all it names or nothing; nobody unsets the portmapper itself; an
+// address that is none is FALSE for "tcp", "udp", "tcp6" and "udp6"; a list too
+// long for a datagram is SYSTEM_ERR; another host gets at most three times its
+// own bytes over UDP, and a bounded number of answers a second; the bounds of
+// limits.go hold.
 //
 // # Parts
 //

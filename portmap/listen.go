@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 	"syscall"
 
@@ -29,10 +27,13 @@ type endpoint struct {
 
 // sockets are the open sockets of a server.
 type sockets struct {
-	port uint16
-	tcp  []net.Listener
-	udp  []*net.UDPConn
-	ipv6 bool
+	port   uint16
+	tcp    []net.Listener
+	udp    []*net.UDPConn
+	netids map[string]bool // what they serve: "tcp", "udp", "tcp6", "udp6"
+
+	inherited map[string]bool // of netids: what was opened for us
+	without   func(error)     // told of a socket that cannot be had; nil: that is an error
 }
 
 func (s *sockets) close() {
@@ -126,57 +127,99 @@ func openSockets(ctx context.Context, listen []netip.Addr, port int) (*sockets, 
 }
 
 func openPort(ctx context.Context, listen []netip.Addr, port uint16) (*sockets, error) {
-	s, err := openAll(ctx, endpoints(listen, loopbackDevice), port)
-	if errors.Is(err, errDevice) {
-		s, err = openAll(ctx, endpoints(listen, ""), port)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("portmap: listen: %w", err)
-	}
-	return s, nil
+	s := &sockets{port: port}
+	return s, s.openAll(ctx, listen)
 }
 
-func openAll(ctx context.Context, eps []endpoint, port uint16) (*sockets, error) {
-	s := &sockets{port: port}
+// openAll opens what is missing on s.port. On an error s is closed.
+func (s *sockets) openAll(ctx context.Context, listen []netip.Addr) error {
+	err := s.openEndpoints(ctx, endpoints(listen, loopbackDevice))
+	if errors.Is(err, errDevice) {
+		err = s.openEndpoints(ctx, endpoints(listen, ""))
+	}
+	if err != nil {
+		s.close()
+		return fmt.Errorf("portmap: listen: %w", err)
+	}
+	return nil
+}
+
+func (s *sockets) openEndpoints(ctx context.Context, eps []endpoint) error {
+	port, tcp, udp := s.port, len(s.tcp), len(s.udp)
 	for _, ep := range eps {
 		err := s.open(ctx, ep)
 		if err != nil && !ep.must && (errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EAFNOSUPPORT)) {
 			continue // no IPv6 here
 		}
 		if err != nil {
-			s.close()
-			return nil, err
+			opened := sockets{tcp: s.tcp[tcp:], udp: s.udp[udp:]}
+			opened.close()
+			s.port, s.tcp, s.udp = port, s.tcp[:tcp], s.udp[:udp]
+			return err
 		}
-		s.ipv6 = s.ipv6 || ep.addr.Is6()
 	}
-	return s, nil
+	return nil
 }
 
 // errDevice: the system does not let the socket be bound to an interface.
 var errDevice = errors.New("cannot bind to the interface")
 
-// open adds the TCP and the UDP socket of one endpoint.
+// open adds the TCP and the UDP socket of one endpoint, where they were not
+// inherited.
 func (s *sockets) open(ctx context.Context, ep endpoint) error {
 	lc := net.ListenConfig{Control: bindToDevice(ep.device)}
-	family := "4"
+	family, suffix := "4", ""
 	if ep.addr.Is6() {
-		family = "6"
+		family, suffix = "6", "6"
 	}
-	ln, err := lc.Listen(ctx, "tcp"+family, s.hostPort(ep.addr))
-	if err != nil {
-		return err
+	if !s.inherited["tcp"+suffix] {
+		ln, err := lc.Listen(ctx, "tcp"+family, s.hostPort(ep.addr))
+		if err == nil {
+			s.addTCP(ln, "tcp"+suffix)
+		} else if err := s.tolerate(err); err != nil {
+			return err
+		}
 	}
-	if s.port == 0 {
-		s.port = uint16(ln.Addr().(*net.TCPAddr).Port)
+	if !s.inherited["udp"+suffix] {
+		conn, err := lc.ListenPacket(ctx, "udp"+family, s.hostPort(ep.addr))
+		if err == nil {
+			s.addUDP(conn.(*net.UDPConn), "udp"+suffix)
+		} else if err := s.tolerate(err); err != nil {
+			return err
+		}
 	}
-	conn, err := lc.ListenPacket(ctx, "udp"+family, s.hostPort(ep.addr))
-	if err != nil {
-		ln.Close()
-		return err
-	}
-	s.tcp = append(s.tcp, ln)
-	s.udp = append(s.udp, conn.(*net.UDPConn))
 	return nil
+}
+
+// tolerate makes an error of a socket a thing to tell, where others serve.
+func (s *sockets) tolerate(err error) error {
+	if s.without == nil || errors.Is(err, errDevice) {
+		return err
+	}
+	s.without(err)
+	return nil
+}
+
+func (s *sockets) addTCP(ln net.Listener, netids ...string) {
+	s.tcp = append(s.tcp, ln)
+	s.add(ln.Addr(), netids)
+}
+
+func (s *sockets) addUDP(conn *net.UDPConn, netids ...string) {
+	s.udp = append(s.udp, conn)
+	s.add(conn.LocalAddr(), netids)
+}
+
+func (s *sockets) add(addr net.Addr, netids []string) {
+	if s.port == 0 {
+		s.port = addrPortOf(addr).Port()
+	}
+	if s.netids == nil {
+		s.netids = make(map[string]bool)
+	}
+	for _, netid := range netids {
+		s.netids[netid] = true
+	}
 }
 
 func (s *sockets) hostPort(addr netip.Addr) string {
@@ -197,71 +240,4 @@ func bindToDevice(device string) func(network, address string, c syscall.RawConn
 		}
 		return nil
 	}
-}
-
-// socketFile is the unix socket and the file by which it is found.
-type socketFile struct {
-	net.Listener
-	path string
-	info fs.FileInfo // of the file that we made
-}
-
-// openSocketFile listens on path with mode 0666. A file that nobody listens
-// on any more is replaced; a socket that answers is ErrInUse.
-func openSocketFile(ctx context.Context, path string) (*socketFile, error) {
-	if err := removeStale(ctx, path); err != nil {
-		return nil, err
-	}
-	var lc net.ListenConfig
-	ln, err := lc.Listen(ctx, "unix", path)
-	if err != nil {
-		return nil, fmt.Errorf("portmap: listen: %w", err)
-	}
-	// Ours to remove, and only while it is still ours: see Close.
-	ln.(*net.UnixListener).SetUnlinkOnClose(false)
-	s := &socketFile{Listener: ln, path: path}
-	s.info, err = os.Lstat(path)
-	if err == nil {
-		err = os.Chmod(path, 0o666)
-	}
-	if err != nil {
-		s.Close()
-		return nil, fmt.Errorf("portmap: socket file: %w", err)
-	}
-	return s, nil
-}
-
-// Close stops listening and removes the file, unless another process has put
-// its own in its place.
-func (s *socketFile) Close() error {
-	if now, err := os.Lstat(s.path); err == nil && s.info != nil && os.SameFile(now, s.info) {
-		os.Remove(s.path)
-	}
-	return s.Listener.Close()
-}
-
-func removeStale(ctx context.Context, path string) error {
-	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("portmap: socket file: %w", err)
-	}
-	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("portmap: %s is there and is no socket", path)
-	}
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", path)
-	if err == nil {
-		conn.Close()
-		return fmt.Errorf("%w: %s", ErrInUse, path)
-	}
-	if !errors.Is(err, unix.ECONNREFUSED) {
-		return fmt.Errorf("portmap: socket file: %w", err)
-	}
-	if err := os.Remove(path); err != nil {
-		return fmt.Errorf("portmap: stale socket file: %w", err)
-	}
-	return nil
 }

@@ -54,26 +54,27 @@ func TestEndpoints(t *testing.T) {
 }
 
 func TestNoSuchDevice(t *testing.T) {
-	_, err := openAll(context.Background(), []endpoint{{loopback4, "no-such-device", true}}, 0)
-	require.ErrorIs(t, err, errDevice)
+	s := &sockets{}
+	require.ErrorIs(t, s.openEndpoints(context.Background(), []endpoint{{loopback4, "no-such-device", true}}), errDevice)
+	require.Empty(t, s.tcp)
 }
 
 func TestSocketFile(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "rpcbind.sock")
 
-	first, err := openSocketFile(ctx, path)
+	first, err := ListenUnix(ctx, path)
 	require.NoError(t, err)
 	info, err := os.Lstat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.ModeSocket|0o666, info.Mode())
 
-	_, err = openSocketFile(ctx, path)
+	_, err = ListenUnix(ctx, path)
 	require.ErrorIs(t, err, ErrInUse, "somebody answers on it")
 
 	// A file left behind by a process that was killed.
 	require.NoError(t, first.Listener.Close())
-	second, err := openSocketFile(ctx, path)
+	second, err := ListenUnix(ctx, path)
 	require.NoError(t, err)
 
 	// Another process has put its own socket in our place: it stays.
@@ -82,11 +83,11 @@ func TestSocketFile(t *testing.T) {
 	require.NoError(t, second.Close())
 	require.FileExists(t, path)
 
-	_, err = openSocketFile(ctx, path)
+	_, err = ListenUnix(ctx, path)
 	require.ErrorContains(t, err, "no socket")
 
 	require.NoError(t, os.Remove(path))
-	third, err := openSocketFile(ctx, path)
+	third, err := ListenUnix(ctx, path)
 	require.NoError(t, err)
 	require.NoError(t, third.Close())
 	require.NoFileExists(t, path)

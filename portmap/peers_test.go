@@ -257,15 +257,15 @@ func testOwners(t *testing.T, p peers) {
 	for dir := filepath.Dir(p.register); dir != "/"; dir = filepath.Dir(dir) {
 		_ = exec.Command("chmod", "o+x", dir).Run()
 	}
-	require.Equal(t, "1", as(0, "set", "0x20000001", "1", "1001"))
-	require.Equal(t, "1", as(65534, "set", "0x20000002", "1", "1002"))
+	require.Equal(t, "1", as(0, "set", "0x20000001", "1", "2001"))
+	require.Equal(t, "1", as(65534, "set", "0x20000002", "1", "2002"))
 	require.Equal(t, "superuser", owner(0x20000001))
 	require.Equal(t, "65534", owner(0x20000002))
 	require.Equal(t, "0", as(65534, "unset", "0x20000001", "1"), "a stranger's UNSET")
 	require.Equal(t, "0", as(65533, "unset", "0x20000002", "1"), "another stranger's UNSET")
 	require.Equal(t, "superuser", owner(0x20000001))
 	require.Equal(t, "65534", owner(0x20000002))
-	require.Equal(t, "0", as(65534, "set", "0x20000001", "1", "1003"), "another address for root's")
+	require.Equal(t, "0", as(65534, "set", "0x20000001", "1", "2003"), "another address for root's")
 	require.Equal(t, "1", as(65534, "unset", "0x20000002", "1"))
 	require.Equal(t, "not registered", owner(0x20000002))
 	require.Equal(t, "1", as(0, "unset", "0x20000001", "1"))

@@ -2,22 +2,15 @@ package portmap
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-)
-
-// Bounds of the registry: what one host can make the portmapper remember.
-const (
-	MaxRegistrations = 65536 // registrations
-	MaxNetid         = 32    // bytes of a netid
-	MaxUaddr         = 255   // bytes of a universal address
+	"sync/atomic"
 )
 
 // Owners of registrations, as rpcbind writes them into r_owner. Any other
 // owner is a uid in decimal.
 const (
-	ownerSuperuser = "superuser" // uid 0 over the unix socket
+	ownerSuperuser = "superuser" // uid 0 over the unix socket, or a reserved source port
 	ownerUnknown   = "unknown"   // over TCP and UDP
 )
 
@@ -36,6 +29,18 @@ type registry struct {
 	mu      sync.RWMutex
 	order   []*entry
 	byNetid map[netidKey][]*entry
+	size    int                  // bytes of a list of all in XDR
+	dumps   atomic.Pointer[dump] // nil after a change
+	changed chan struct{}        // has a token after a change
+}
+
+// dump is the registrations as DUMP answers them. It is shared by all answers
+// and never changed.
+type dump struct {
+	rpcb     RpcblistPtr
+	pmap     PmaplistPtr
+	rpcbSize int // bytes of the whole reply
+	pmapSize int
 }
 
 type entry struct {
@@ -49,7 +54,7 @@ type netidKey struct {
 }
 
 func newRegistry() *registry {
-	return &registry{byNetid: make(map[netidKey][]*entry)}
+	return &registry{byNetid: make(map[netidKey][]*entry), changed: make(chan struct{}, 1)}
 }
 
 func keyOf(prog uint32, netid string) netidKey {
@@ -71,14 +76,34 @@ func (r *registry) set(m Registration, own bool) bool {
 			return e.Addr == m.Addr
 		}
 	}
-	if len(r.order) >= MaxRegistrations {
+	size := sizeOf(m)
+	if len(r.order) >= MaxRegistrations || r.size+size > MaxListBytes {
 		return false
 	}
 	e := &entry{m, own}
 	r.order = append(r.order, e)
 	r.byNetid[key] = append(r.byNetid[key], e)
+	r.size += size
+	r.touch()
 	return true
 }
+
+// touch notes a change; r.mu is held.
+func (r *registry) touch() {
+	r.dumps.Store(nil)
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// sizeOf is the length of m in a list of versions 3 and 4.
+func sizeOf(m Registration) int {
+	return 24 + padded(m.Netid) + padded(m.Addr) + padded(m.Owner)
+}
+
+// padded is the length of a string's bytes in XDR.
+func padded(s string) int { return (len(s) + 3) &^ 3 }
 
 // storable tells whether m is within bounds and, for the netids of TCP and
 // UDP, has an address. Other netids are stored as they come, as rpcbind does.
@@ -113,10 +138,18 @@ func (r *registry) unset(prog, vers uint32, owner string, netids ...string) bool
 	if slices.ContainsFunc(r.order, foreign) {
 		return false
 	}
+	r.remove(matches)
+	return true
+}
+
+// remove removes what matches; r.mu is held.
+func (r *registry) remove(matches func(*entry) bool) {
+	before := len(r.order)
 	for _, e := range r.order {
 		if !matches(e) {
 			continue
 		}
+		r.size -= sizeOf(e.Registration)
 		key := keyOf(e.Prog, e.Netid)
 		if left := slices.DeleteFunc(r.byNetid[key], matches); len(left) > 0 {
 			r.byNetid[key] = left
@@ -125,7 +158,17 @@ func (r *registry) unset(prog, vers uint32, owner string, netids ...string) bool
 		}
 	}
 	r.order = slices.DeleteFunc(r.order, matches)
-	return true
+	if len(r.order) != before {
+		r.touch()
+	}
+}
+
+// drop removes those of the registrations that are still there as they are,
+// whoever owns them, but none of the portmapper's own.
+func (r *registry) drop(dead map[Registration]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.remove(func(e *entry) bool { return !e.own && dead[e.Registration] })
 }
 
 // lookup finds the registration of prog over netid: that of vers, else the
@@ -146,6 +189,64 @@ func (r *registry) lookup(prog, vers uint32, netid string, exact bool) (Registra
 	return entries[len(entries)-1].Registration, true
 }
 
+// versions is the lowest and the highest version of prog over netid, 0 where
+// there is none.
+func (r *registry) versions(prog uint32, netid string) (low, high uint32) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for i, e := range r.byNetid[keyOf(prog, netid)] {
+		if i == 0 {
+			low, high = e.Vers, e.Vers
+		}
+		low, high = min(low, e.Vers), max(high, e.Vers)
+	}
+	return low, high
+}
+
+// len is the number of registrations, the portmapper's own included.
+func (r *registry) len() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.order)
+}
+
+// dump is the answers to DUMP.
+func (r *registry) dump() *dump {
+	if d := r.dumps.Load(); d != nil {
+		return d
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	const head = 28 // of the reply, and the end of the list
+	d := &dump{rpcbSize: head + r.size, pmapSize: head}
+	rpcb, pmap := &d.rpcb, &d.pmap
+	for _, e := range r.order {
+		m := e.Registration
+		*rpcb = &RpList{RpcbMap: Rpcb{m.Prog, m.Vers, m.Netid, m.Addr, m.Owner}}
+		rpcb = &(*rpcb).RpcbNext
+		if proto := protoOf(m.Netid); proto != 0 {
+			*pmap = &Pmaplist{Map: Mapping{m.Prog, m.Vers, proto, portOf(m)}}
+			pmap = &(*pmap).Next
+			d.pmapSize += 20
+		}
+	}
+	r.dumps.Store(d) // while no change can come between
+	return d
+}
+
+// of lists the registrations of a version of a program in their order.
+func (r *registry) of(prog, vers uint32) []Registration {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var list []Registration
+	for _, e := range r.order {
+		if e.Prog == prog && e.Vers == vers {
+			list = append(list, e.Registration)
+		}
+	}
+	return list
+}
+
 // all lists the registrations in their order.
 func (r *registry) all() []Registration {
 	r.mu.RLock()
@@ -155,19 +256,6 @@ func (r *registry) all() []Registration {
 		list[i] = e.Registration
 	}
 	return list
-}
-
-// ownerName is the owner of what a caller registers: never its own word.
-// uid is the unix socket's peer, negative over TCP and UDP.
-func ownerName(uid int) string {
-	switch {
-	case uid < 0:
-		return ownerUnknown
-	case uid == 0:
-		return ownerSuperuser
-	default:
-		return strconv.Itoa(uid)
-	}
 }
 
 // netidOf is version 2's protocol number as a netid, "" where there is none.

@@ -98,7 +98,36 @@ func conversation(t *testing.T) string {
 	ask("unset nothing", "unix", rpcb(3, RPCBPROC_UNSET, a, 1, "", ""))
 	ask("unset nothing by pmap", "tcp", pmap(PMAPPROC_UNSET, a, 1, 0, 0))
 	dump()
-	ask("taddr", "tcp", xdrCall(t, 4, RPCBPROC_UADDR2TADDR, "127.0.0.1.8.1"))
+	for _, network := range []string{"unix", "tcp", "udp"} {
+		for _, uaddr := range []string{"127.0.0.1.8.1", "::1.8.1", "/run/x", "nonsense", ""} {
+			if network != "unix" || strings.HasPrefix(uaddr, "/") { // where rpcbind takes anything for a path
+				ask("taddr of "+uaddr, network, xdrCall(t, 4, RPCBPROC_UADDR2TADDR, uaddr))
+			}
+		}
+		for _, taddr := range []string{"\x02\x00\x00\x6f\x7f\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00", ""} {
+			if network != "unix" {
+				ask("uaddr", network, append(request(RPCBPROG, 4, RPCBPROC_TADDR2UADDR, uint32(len(taddr))), xdrCall(t, 0, 0, taddr)[40:]...))
+			}
+		}
+	}
+	ask("uaddr of a path", "unix", append(request(RPCBPROG, 4, RPCBPROC_TADDR2UADDR, 9), xdrCall(t, 0, 0, "\x01\x00/run/x\x00")[40:]...))
+	ask("addresses of the portmapper", "tcp", rpcb(4, RPCBPROC_GETADDRLIST, PMAP_PROG, 4, "", ""))
+	ask("addresses of a", "udp", rpcb(4, RPCBPROC_GETADDRLIST, a, 1, "", ""))
+	ask("addresses of nothing", "udp", rpcb(4, RPCBPROC_GETADDRLIST, 99, 1, "", ""))
+	for _, network := range []string{"tcp", "udp"} {
+		ask("this version", network, rpcb(4, RPCBPROC_GETVERSADDR, PMAP_PROG, 4, "", ""))
+		ask("another version", network, rpcb(4, RPCBPROC_GETVERSADDR, PMAP_PROG, 9, "", ""))
+	}
+	indirect := func(what string, args ...uint32) {
+		ask("indirect "+what, "udp", request(RPCBPROG, 4, RPCBPROC_INDIRECT, append(args, 0)...))
+	}
+	indirect("while off", PMAP_PROG, 4, 0)
+	indirect("unknown program", 77, 4, 1)
+	indirect("unknown version", PMAP_PROG, 9, 0)
+	indirect("to the portmapper", PMAP_PROG, 4, RPCBPROC_GETADDR)
+	indirect("to nfs", 100003, 3, 1)
+	ask("statistics", "tcp", request(RPCBPROG, 4, RPCBPROC_GETSTAT))
+	ask("statistics", "unix", request(RPCBPROG, 4, RPCBPROC_GETSTAT))
 	return text.String()
 }
 
@@ -117,6 +146,9 @@ func TestSideBySideWithRpcbind(t *testing.T) {
 	require.NoError(t, theirs.Signal(15))
 	require.NoError(t, theirs.Wait(t, peerTimeout))
 	_, stop := start(t, Config{SocketPath: DefaultSocket})
+	c, err := Local(context.Background()) // as startRpcbind did: calls are counted
+	require.NoError(t, err)
+	c.Close()
 	got := conversation(t)
 	require.Equal(t, want, got)
 	stop()

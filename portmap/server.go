@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"starfish/rpc"
 )
@@ -22,16 +22,12 @@ const (
 	// DefaultSocket is where Debian's rpcbind listens, and C servers register.
 	DefaultSocket = "/run/rpcbind.sock"
 
-	// MaxRecord bounds a call over TCP and the unix socket.
-	MaxRecord = 64 << 10
-	// MaxDatagram bounds an answer over UDP, as libtirpc does.
-	MaxDatagram = 8800
-
 	// shutdownGrace is how long calls in progress may take at the end.
 	shutdownGrace = time.Second
 )
 
-// Config says where a Server serves.
+// Config says where and how a Server serves. The zero value serves loopback, on
+// port 111, without a unix socket.
 type Config struct {
 	// Listen are addresses beside loopback, which is always served; 0.0.0.0 and
 	// :: are all of their family.
@@ -40,17 +36,51 @@ type Config struct {
 	Port int
 	// SocketPath is the unix socket, by which a caller's uid is known; "" is none.
 	SocketPath string
+	// Inherited are sockets that were opened for us, of TCP, UDP and the unix
+	// socket; what is missing of them is opened where that is possible.
+	Inherited []*os.File
+	// OpenSocket opens the unix socket at SocketPath, again where its file was
+	// deleted, for a server that gives up the right to. nil: ListenUnix.
+	OpenSocket func(context.Context) (net.Listener, error)
+	// Bound is called when every socket is open, before the first call is read
+	// and any file is opened: to give up privileges. nil: nothing.
+	Bound func() error
+
 	// Registrations are there from the start, with their owners.
 	Registrations []Registration
-	Logger        *slog.Logger // nil: none
+	// WarmStart is the file that keeps registrations over a restart; "" is none.
+	WarmStart string
+	// Reap is how often it is looked whether the programs registered here still
+	// have their sockets; the registrations of dead ones are dropped. 0: never.
+	Reap time.Duration
+
+	// Insecure lets every local caller register ports below 1024.
+	Insecure bool
+	// RemoteCalls passes calls on to local programs: CALLIT, BCAST and INDIRECT.
+	RemoteCalls bool
+	// Rate bounds the calls of one other host a second. 0: DefaultRate;
+	// negative: none.
+	Rate float64
+
+	// LogCalls logs every call at slog.LevelInfo, else at slog.LevelDebug.
+	LogCalls bool
+	Metrics  Metrics      // nil: none
+	Logger   *slog.Logger // nil: none
 }
 
 // Server is a portmapper: versions 2, 3 and 4 of program 100000.
 type Server struct {
-	cfg   Config
-	reg   *registry
-	ready chan struct{}
-	port  int
+	cfg         Config
+	reg         *registry
+	stats       stats
+	limiter     *limiter
+	forwards    chan struct{} // a token for each call that is passed on
+	reserved    uint16        // source ports below it are root's
+	calls       *slog.Logger
+	callLevel   slog.Level
+	socketCheck time.Duration
+	ready       chan struct{}
+	port        int
 }
 
 // New makes a Server; Run opens its sockets.
@@ -73,7 +103,39 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: cfg, reg: newRegistry(), ready: make(chan struct{})}, nil
+	if cfg.Metrics == nil {
+		cfg.Metrics = noMetrics{}
+	}
+	s := &Server{
+		cfg: cfg, reg: newRegistry(), ready: make(chan struct{}),
+		forwards: make(chan struct{}, MaxForwards), reserved: reservedSources(),
+		calls: cfg.Logger, callLevel: slog.LevelDebug, socketCheck: socketCheck,
+	}
+	s.cfg.Logger = slog.New(newQuiet(cfg.Logger.Handler()))
+	if cfg.LogCalls {
+		s.callLevel = slog.LevelInfo
+	}
+	switch {
+	case cfg.Rate == 0:
+		s.limiter = newLimiter(DefaultRate, DefaultBurst)
+	case cfg.Rate > 0:
+		s.limiter = newLimiter(cfg.Rate, max(1, cfg.Rate*DefaultBurst/DefaultRate))
+	}
+	return s, nil
+}
+
+// reservedSources is the port below which only root can call from: 1024, or
+// less where the system says so.
+func reservedSources() uint16 {
+	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_unprivileged_port_start")
+	if err != nil {
+		return ipportReserved
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 16)
+	if err != nil {
+		return ipportReserved
+	}
+	return min(ipportReserved, uint16(n))
 }
 
 // Ready is closed when every socket is open.
@@ -82,43 +144,126 @@ func (s *Server) Ready() <-chan struct{} { return s.ready }
 // Port is the port that is served, once Ready is closed.
 func (s *Server) Port() int { return s.port }
 
+// Registrations is how many there are now, the portmapper's own included.
+func (s *Server) Registrations() int { return s.reg.len() }
+
 // Run serves until ctx ends, finishes the calls in progress, removes the
 // socket file and returns nil. A Server runs once.
 func (s *Server) Run(ctx context.Context) error {
-	socks, err := openSockets(ctx, s.cfg.Listen, s.cfg.Port)
+	socks, file, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer socks.close()
-	s.port = int(socks.port)
-	streams := socks.tcp
-	file, err := s.openSocket(ctx)
-	if err != nil {
-		return err
-	}
 	if file != nil {
 		defer file.Close()
-		streams = append(streams[:len(streams):len(streams)], file)
 	}
-	s.registerOwn(socks.ipv6, file != nil)
+	s.registerOwn(socks.netids, file != nil)
+	if s.cfg.Bound != nil {
+		if err := s.cfg.Bound(); err != nil {
+			return err
+		}
+	}
+	warm := warmStart{path: s.cfg.WarmStart, reg: s.reg, log: s.cfg.Logger}
+	if warm.path != "" {
+		if err := warm.check(); err != nil {
+			return err
+		}
+		warm.load()
+	}
+	return s.serve(ctx, socks, file, warm)
+}
 
-	server := rpc.NewServer(rpc.ServerConfig{MaxRecord: MaxRecord, Logger: s.cfg.Logger})
+// open opens all sockets.
+func (s *Server) open(ctx context.Context) (*sockets, *SocketFile, error) {
+	socks := &sockets{}
+	var file *SocketFile
+	if len(s.cfg.Inherited) > 0 {
+		ln, err := socks.adopt(s.cfg.Inherited)
+		if err != nil {
+			return nil, nil, err
+		}
+		if ln != nil {
+			s.cfg.SocketPath = ln.Addr().String()
+			file = wrapSocket(ln, s.cfg.SocketPath)
+		}
+		socks.without = func(err error) { s.cfg.Logger.Warn("portmapper serves without a socket that it was not given", "err", err) }
+	}
+	var err error
+	if len(socks.netids) == 0 && s.cfg.Port < 0 {
+		socks, err = openSockets(ctx, s.cfg.Listen, s.cfg.Port)
+	} else {
+		if len(socks.netids) == 0 {
+			socks.port = uint16(s.cfg.Port)
+		}
+		err = socks.openAll(ctx, s.cfg.Listen)
+	}
+	if err == nil && file == nil {
+		if file, err = s.openSocket(ctx); err != nil {
+			socks.close()
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	s.port = int(socks.port)
+	return socks, file, nil
+}
+
+// serve serves on open sockets until ctx ends.
+func (s *Server) serve(ctx context.Context, socks *sockets, file *SocketFile, warm warmStart) error {
+	server := rpc.NewServer(rpc.ServerConfig{
+		MaxRecord: MaxRecord, MaxReply: MaxReply, MaxConns: maxConns, MaxCallsPerConn: maxCallsPerConn,
+		IdleTimeout: idleTimeout, StallTimeout: stallTimeout, Logger: s.cfg.Logger,
+	})
 	s.register(server)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var wg sync.WaitGroup
-	failed := make(chan error, len(streams)+len(socks.udp))
-	for _, ln := range streams {
-		wg.Go(func() { failed <- server.Serve(ln) })
+	failed := make(chan error, 1)
+	run := func(serve func() error) {
+		wg.Go(func() {
+			if err := serve(); err != nil {
+				select {
+				case failed <- err:
+				default: // the first one counts
+				}
+			}
+		})
+	}
+	for _, ln := range socks.tcp {
+		run(func() error { return server.Serve(ln) })
 	}
 	for _, conn := range socks.udp {
-		wg.Go(func() { failed <- server.ServePacket(conn) })
+		run(func() error { return server.ServePacket(conn) })
+	}
+	if file != nil {
+		serveFile := func(f *SocketFile) {
+			run(func() error {
+				if err := server.Serve(f); !f.replaced.Load() {
+					return err
+				}
+				return nil
+			})
+		}
+		serveFile(file)
+		wg.Go(func() { s.watchSocket(ctx, file, serveFile) })
+	}
+	if warm.path != "" {
+		wg.Go(func() { warm.run(ctx) })
+	}
+	if s.cfg.Reap > 0 {
+		reap := &reaper{reg: s.reg, log: s.cfg.Logger, interval: s.cfg.Reap, proc: "/proc"}
+		wg.Go(func() { reap.run(ctx) })
 	}
 	close(s.ready)
 	s.cfg.Logger.Info("portmapper serves", "port", s.port, "socket", file != nil)
+	var err error
 	select {
 	case <-ctx.Done():
-		err = nil
 	case err = <-failed:
 	}
+	cancel()
 	s.stop(server)
 	wg.Wait()
 	return err
@@ -132,38 +277,23 @@ func (s *Server) stop(server *rpc.Server) {
 	}
 }
 
-// openSocket opens the unix socket. Where this user may not, the portmapper
-// serves without: C servers then register over TCP to ::1.
-func (s *Server) openSocket(ctx context.Context) (net.Listener, error) {
-	if s.cfg.SocketPath == "" {
-		return nil, nil
-	}
-	file, err := openSocketFile(ctx, s.cfg.SocketPath)
-	switch {
-	case err == nil:
-		return file, nil
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.EROFS):
-		s.cfg.Logger.Warn("portmapper serves without its unix socket", "err", err)
-		return nil, nil
-	}
-	return nil, err
-}
-
 // registerOwn enters the portmapper itself, in the order in which rpcbind
 // shows its own entries, and then what the Config brings.
-func (s *Server) registerOwn(ipv6, socket bool) {
+func (s *Server) registerOwn(netids map[string]bool, socket bool) {
 	own := func(netid, addr string, versions ...uint32) {
 		for _, vers := range versions {
 			s.reg.set(Registration{PMAP_PROG, vers, netid, addr, ownerSuperuser}, true)
 		}
 	}
-	port := uint16(s.port)
-	if ipv6 {
-		own("tcp6", WildcardUaddr("tcp6", port), 4, 3)
-		own("udp6", WildcardUaddr("udp6", port), 4, 3)
+	for _, netid := range []string{"tcp6", "udp6", "tcp", "udp"} {
+		if !netids[netid] {
+			continue
+		}
+		own(netid, WildcardUaddr(netid, uint16(s.port)), 4, 3)
+		if protoOf(netid) != 0 {
+			own(netid, WildcardUaddr(netid, uint16(s.port)), 2)
+		}
 	}
-	own("tcp", WildcardUaddr("tcp", port), 4, 3, 2)
-	own("udp", WildcardUaddr("udp", port), 4, 3, 2)
 	if socket {
 		own("local", s.cfg.SocketPath, 4, 3)
 	}

@@ -4,41 +4,34 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"strconv"
 
 	"starfish/rpc"
 )
 
 // register enters the three versions of the portmapper into server.
 func (s *Server) register(server *rpc.Server) {
-	RegisterPmapProgPmapVers(server, version2{s.reg})
-	b := rpcbind{s.reg}
-	RegisterRpcbprogRpcbvers(server, version3{b})
-	RegisterRpcbprogRpcbvers4(server, version4{b})
+	server.Register(PMAP_PROG, PMAP_VERS, guard{s, PMAP_VERS, version2{s}})
+	server.Register(RPCBPROG, RPCBVERS, guard{s, RPCBVERS, version3{rpcbind{s, RPCBVERS}}})
+	server.Register(RPCBPROG, RPCBVERS4, guard{s, RPCBVERS4, version4{rpcbind{s, RPCBVERS4}}})
 }
 
 // rpcbind is what versions 3 and 4 share (RFC 1833 section 2).
-type rpcbind struct{ reg *registry }
+type rpcbind struct {
+	s    *Server
+	vers uint32
+}
 
 func (b rpcbind) RpcbprocSet(ctx context.Context, arg Rpcb) (bool, error) {
-	call := rpc.CallFromContext(ctx)
-	if err := mayChange(call); err != nil {
-		return false, err
-	}
-	r := fromRpcb(arg)
-	r.Owner = ownerName(call.PeerUID)
-	return b.reg.set(r, false), nil
+	return b.s.set(rpc.CallFromContext(ctx), b.vers, fromRpcb(arg))
 }
 
 func (b rpcbind) RpcbprocUnset(ctx context.Context, arg Rpcb) (bool, error) {
-	call := rpc.CallFromContext(ctx)
-	if err := mayChange(call); err != nil {
-		return false, err
+	var netids []string
+	if arg.RNetid != "" {
+		netids = []string{arg.RNetid}
 	}
-	owner := ownerName(call.PeerUID)
-	if arg.RNetid == "" {
-		return b.reg.unset(arg.RProg, arg.RVers, owner), nil
-	}
-	return b.reg.unset(arg.RProg, arg.RVers, owner, arg.RNetid), nil
+	return b.s.unset(rpc.CallFromContext(ctx), b.vers, arg.RProg, arg.RVers, netids...)
 }
 
 // RpcbprocGetaddr answers for the transport of the call, whatever r_netid
@@ -49,33 +42,93 @@ func (b rpcbind) RpcbprocGetaddr(ctx context.Context, arg Rpcb) (string, error) 
 
 func (b rpcbind) address(call *rpc.Call, arg Rpcb, exact bool) string {
 	netid, local := transport(call)
-	r, ok := b.reg.lookup(arg.RProg, arg.RVers, netid, exact)
-	if !ok {
-		return ""
+	addr := ""
+	if r, ok := b.s.reg.lookup(arg.RProg, arg.RVers, netid, exact); ok {
+		addr = mergeUaddr(r.Addr, local)
 	}
-	return mergeUaddr(r.Addr, local)
+	b.s.stats.lookedUp(b.vers, arg.RProg, arg.RVers, netid, addr != "")
+	return addr
 }
 
 func (b rpcbind) RpcbprocDump(ctx context.Context) (RpcblistPtr, error) {
-	var head RpcblistPtr
-	tail := &head
-	size := 28
-	for _, r := range b.reg.all() {
-		*tail = &RpList{RpcbMap: Rpcb{r.Prog, r.Vers, r.Netid, r.Addr, r.Owner}}
-		tail = &(*tail).RpcbNext
-		size += 24 + padded(r.Netid) + padded(r.Addr) + padded(r.Owner)
-	}
-	return head, fits(rpc.CallFromContext(ctx), size)
+	d := b.s.reg.dump()
+	return d.rpcb, fits(rpc.CallFromContext(ctx), d.rpcbSize)
 }
 
-// mayChange lets callers on this host change the registry, over loopback or
-// the unix socket; for others the RFC has AUTH_TOOWEAK.
-func mayChange(call *rpc.Call) error {
-	if call.Network == "unix" || addrOf(call.Remote).IsLoopback() {
-		return nil
+// set registers r for the caller.
+func (s *Server) set(call *rpc.Call, vers uint32, r Registration) (bool, error) {
+	who, err := s.changer(call)
+	if err != nil {
+		return false, err
 	}
-	return rpc.AuthError(rpc.AUTH_TOOWEAK)
+	if !who.reserved && !s.cfg.Insecure && reservedPort(r.Addr) {
+		s.cfg.Metrics.Refused(RefusedPort)
+		s.cfg.Logger.Warn("registration of a port below 1024 refused: it takes uid 0 on the unix socket, or a source port below 1024",
+			"prog", r.Prog, "vers", r.Vers, "netid", r.Netid, "addr", r.Addr, "from", call.Remote, "uid", call.PeerUID)
+		return false, nil
+	}
+	r.Owner = who.owner
+	ok := s.reg.set(r, false)
+	s.stats.changed(vers, RPCBPROC_SET, ok)
+	s.cfg.Logger.Debug("set", "prog", r.Prog, "vers", r.Vers, "netid", r.Netid, "addr", r.Addr, "owner", r.Owner, "ok", ok)
+	return ok, nil
 }
+
+// unset removes registrations for the caller.
+func (s *Server) unset(call *rpc.Call, vers, prog, progVers uint32, netids ...string) (bool, error) {
+	who, err := s.changer(call)
+	if err != nil {
+		return false, err
+	}
+	ok := s.reg.unset(prog, progVers, who.owner, netids...)
+	s.stats.changed(vers, RPCBPROC_UNSET, ok)
+	s.cfg.Logger.Debug("unset", "prog", prog, "vers", progVers, "netids", netids, "owner", who.owner, "ok", ok)
+	return ok, nil
+}
+
+// caller is who changes the registry.
+type caller struct {
+	owner    string // of what it registers
+	reserved bool   // may register ports below 1024
+}
+
+// changer tells who a caller is by what the kernel says of it, never by its own
+// word. Callers on this host may change the registry, over loopback or the unix
+// socket; for others the RFC has AUTH_TOOWEAK.
+func (s *Server) changer(call *rpc.Call) (caller, error) {
+	switch {
+	case call.Network == "unix":
+		return caller{ownerName(call.PeerUID), call.PeerUID == 0}, nil
+	case !isLocal(call):
+		s.cfg.Metrics.Refused(RefusedRemote)
+		s.cfg.Logger.Warn("SET or UNSET from another host refused", "from", call.Remote)
+		return caller{}, rpc.AuthError(rpc.AUTH_TOOWEAK)
+	case addrPortOf(call.Remote).Port() < s.reserved:
+		return caller{ownerSuperuser, true}, nil
+	}
+	return caller{owner: ownerUnknown}, nil
+}
+
+// ownerName is the owner of what a peer of the unix socket registers; its uid is
+// negative where the kernel does not say it.
+func ownerName(uid int) string {
+	switch {
+	case uid < 0:
+		return ownerUnknown
+	case uid == 0:
+		return ownerSuperuser
+	}
+	return strconv.Itoa(uid)
+}
+
+// reservedPort tells whether a universal address has a port below 1024.
+func reservedPort(uaddr string) bool {
+	addr, err := ParseUaddr(uaddr)
+	return err == nil && addr.Port() < ipportReserved
+}
+
+// ipportReserved is IPPORT_RESERVED: below it are the ports of the system.
+const ipportReserved = 1024
 
 // transport is the netid of the call's transport, and the address on which
 // the call arrived; none over the unix socket.
@@ -91,14 +144,17 @@ func transport(call *rpc.Call) (netid string, local netip.Addr) {
 }
 
 // addrOf is the IP of a TCP or UDP address, invalid for any other.
-func addrOf(a net.Addr) netip.Addr {
+func addrOf(a net.Addr) netip.Addr { return addrPortOf(a).Addr().Unmap() }
+
+// addrPortOf is a TCP or UDP address, invalid for any other.
+func addrPortOf(a net.Addr) netip.AddrPort {
 	switch a := a.(type) {
 	case *net.TCPAddr:
-		return a.AddrPort().Addr().Unmap()
+		return a.AddrPort()
 	case *net.UDPAddr:
-		return a.AddrPort().Addr().Unmap()
+		return a.AddrPort()
 	}
-	return netip.Addr{}
+	return netip.AddrPort{}
 }
 
 // portOf is the port of a registration over TCP or UDP, else 0.
@@ -113,11 +169,11 @@ func portOf(r Registration) uint32 {
 // fits refuses an answer of size bytes where the transport cannot carry it: a
 // list is complete or it is an error.
 func fits(call *rpc.Call, size int) error {
-	if call.Network == "udp" && size > MaxDatagram {
+	switch {
+	case call.Network != "udp", size <= MaxDatagram:
+		return nil
+	case isLocal(call):
 		return rpc.ErrSystem
 	}
-	return nil
+	return rpc.ErrProcUnavail
 }
-
-// padded is the length of a string's bytes in XDR.
-func padded(s string) int { return (len(s) + 3) &^ 3 }

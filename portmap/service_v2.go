@@ -4,59 +4,66 @@ import (
 	"context"
 
 	"starfish/rpc"
+	"starfish/xdr"
 )
 
 // version2 is the portmapper of RFC 1833 section 3: a view of the registry
 // that shows TCP and UDP over IPv4 as protocol and port.
-type version2 struct{ reg *registry }
+type version2 struct{ s *Server }
+
+// ServeRPC serves a call to version 2.
+func (v version2) ServeRPC(ctx context.Context, call *rpc.Call, args *xdr.Decoder, b []byte) ([]byte, error) {
+	switch call.Proc {
+	case PMAPPROC_NULL:
+		return b, nil
+	case PMAPPROC_SET:
+		return servePmapProgPmapVersPmapprocSet(ctx, v, args, b)
+	case PMAPPROC_UNSET:
+		return servePmapProgPmapVersPmapprocUnset(ctx, v, args, b)
+	case PMAPPROC_GETPORT:
+		return servePmapProgPmapVersPmapprocGetport(ctx, v, args, b)
+	case PMAPPROC_DUMP:
+		return servePmapProgPmapVersPmapprocDump(ctx, v, args, b)
+	case PMAPPROC_CALLIT:
+		return servePmapProgPmapVersPmapprocCallit(ctx, v, args, b)
+	}
+	return nil, rpc.ErrProcUnavail
+}
 
 func (v version2) PmapprocNull(context.Context) error { return nil }
 
 func (v version2) PmapprocSet(ctx context.Context, arg Mapping) (bool, error) {
-	call := rpc.CallFromContext(ctx)
-	if err := mayChange(call); err != nil {
-		return false, err
+	netid, addr := netidOf(arg.Prot), ""
+	if netid != "" && arg.Port <= 65535 {
+		addr = WildcardUaddr(netid, uint16(arg.Port))
 	}
-	netid := netidOf(arg.Prot)
-	if netid == "" || arg.Port > 65535 {
-		return false, nil
-	}
-	return v.reg.set(Registration{arg.Prog, arg.Vers, netid, WildcardUaddr(netid, uint16(arg.Port)), ownerName(call.PeerUID)}, false), nil
+	return v.s.set(rpc.CallFromContext(ctx), PMAP_VERS, Registration{Prog: arg.Prog, Vers: arg.Vers, Netid: netid, Addr: addr})
 }
 
 // PmapprocUnset removes both transports: the protocol and port are ignored
 // (RFC 1833 section 3.2).
 func (v version2) PmapprocUnset(ctx context.Context, arg Mapping) (bool, error) {
-	call := rpc.CallFromContext(ctx)
-	if err := mayChange(call); err != nil {
-		return false, err
-	}
-	return v.reg.unset(arg.Prog, arg.Vers, ownerName(call.PeerUID), "tcp", "udp"), nil
+	return v.s.unset(rpc.CallFromContext(ctx), PMAP_VERS, arg.Prog, arg.Vers, "tcp", "udp")
 }
 
 func (v version2) PmapprocGetport(_ context.Context, arg Mapping) (uint32, error) {
-	r, ok := v.reg.lookup(arg.Prog, arg.Vers, netidOf(arg.Prot), false)
-	if !ok {
-		return 0, nil
+	netid, port := netidOf(arg.Prot), uint32(0)
+	if netid == "" {
+		return 0, nil // not counted either
 	}
-	return portOf(r), nil
+	if r, ok := v.s.reg.lookup(arg.Prog, arg.Vers, netid, false); ok {
+		port = portOf(r)
+	}
+	v.s.stats.lookedUp(PMAP_VERS, arg.Prog, arg.Vers, netid, port != 0)
+	return port, nil
 }
 
 func (v version2) PmapprocDump(ctx context.Context) (PmaplistPtr, error) {
-	var head PmaplistPtr
-	tail := &head
-	size := 28
-	for _, r := range v.reg.all() {
-		if proto := protoOf(r.Netid); proto != 0 {
-			*tail = &Pmaplist{Map: Mapping{r.Prog, r.Vers, proto, portOf(r)}}
-			tail = &(*tail).Next
-			size += 20
-		}
-	}
-	return head, fits(rpc.CallFromContext(ctx), size)
+	d := v.s.reg.dump()
+	return d.pmap, fits(rpc.CallFromContext(ctx), d.pmapSize)
 }
 
-// PmapprocCallit is not served.
-func (v version2) PmapprocCallit(context.Context, CallArgs) (CallResult, error) {
-	return CallResult{}, rpc.ErrProcUnavail
+func (v version2) PmapprocCallit(ctx context.Context, arg CallArgs) (CallResult, error) {
+	to, results, err := v.s.passOn(ctx, PMAP_VERS, remoteCall{prog: arg.Prog, vers: arg.Vers, proc: arg.Proc, args: arg.Args})
+	return CallResult{Port: uint32(to.Port()), Res: results}, err
 }

@@ -2,38 +2,103 @@ package portmap
 
 import (
 	"context"
-	"encoding/binary"
-	"net/netip"
 	"strings"
 	"time"
 
 	"starfish/rpc"
+	"starfish/xdr"
 )
 
 // version3 is rpcbind version 3 (RFC 1833 section 2.2.1).
 type version3 struct{ rpcbind }
 
-// RpcbprocCallit is not served: it lets anybody call programs in our name.
-func (version3) RpcbprocCallit(context.Context, RpcbRmtcallargs) (RpcbRmtcallres, error) {
-	return RpcbRmtcallres{}, rpc.ErrProcUnavail
+// ServeRPC serves a call to version 3.
+func (v version3) ServeRPC(ctx context.Context, call *rpc.Call, args *xdr.Decoder, b []byte) ([]byte, error) {
+	switch call.Proc {
+	case 0:
+		return b, nil
+	case RPCBPROC_SET:
+		return serveRpcbprogRpcbversRpcbprocSet(ctx, v, args, b)
+	case RPCBPROC_UNSET:
+		return serveRpcbprogRpcbversRpcbprocUnset(ctx, v, args, b)
+	case RPCBPROC_GETADDR:
+		return serveRpcbprogRpcbversRpcbprocGetaddr(ctx, v, args, b)
+	case RPCBPROC_DUMP:
+		return serveRpcbprogRpcbversRpcbprocDump(ctx, v, args, b)
+	case RPCBPROC_CALLIT:
+		return serveRpcbprogRpcbversRpcbprocCallit(ctx, v, args, b)
+	case RPCBPROC_GETTIME:
+		return serveRpcbprogRpcbversRpcbprocGettime(ctx, v, args, b)
+	case RPCBPROC_UADDR2TADDR:
+		return serveRpcbprogRpcbversRpcbprocUaddr2taddr(ctx, v, args, b)
+	case RPCBPROC_TADDR2UADDR:
+		return serveRpcbprogRpcbversRpcbprocTaddr2uaddr(ctx, v, args, b)
+	}
+	return nil, rpc.ErrProcUnavail
 }
 
 // version4 is rpcbind version 4 (RFC 1833 section 2.2.1).
 type version4 struct{ rpcbind }
 
-// RpcbprocBcast is not served, like CALLIT.
-func (version4) RpcbprocBcast(context.Context, RpcbRmtcallargs) (RpcbRmtcallres, error) {
-	return RpcbRmtcallres{}, rpc.ErrProcUnavail
+// ServeRPC serves a call to version 4.
+func (v version4) ServeRPC(ctx context.Context, call *rpc.Call, args *xdr.Decoder, b []byte) ([]byte, error) {
+	switch call.Proc {
+	case 0:
+		return b, nil
+	case RPCBPROC_SET:
+		return serveRpcbprogRpcbvers4RpcbprocSet(ctx, v, args, b)
+	case RPCBPROC_UNSET:
+		return serveRpcbprogRpcbvers4RpcbprocUnset(ctx, v, args, b)
+	case RPCBPROC_GETADDR:
+		return serveRpcbprogRpcbvers4RpcbprocGetaddr(ctx, v, args, b)
+	case RPCBPROC_DUMP:
+		return serveRpcbprogRpcbvers4RpcbprocDump(ctx, v, args, b)
+	case RPCBPROC_BCAST:
+		return serveRpcbprogRpcbvers4RpcbprocBcast(ctx, v, args, b)
+	case RPCBPROC_GETTIME:
+		return serveRpcbprogRpcbvers4RpcbprocGettime(ctx, v, args, b)
+	case RPCBPROC_UADDR2TADDR:
+		return serveRpcbprogRpcbvers4RpcbprocUaddr2taddr(ctx, v, args, b)
+	case RPCBPROC_TADDR2UADDR:
+		return serveRpcbprogRpcbvers4RpcbprocTaddr2uaddr(ctx, v, args, b)
+	case RPCBPROC_GETVERSADDR:
+		return serveRpcbprogRpcbvers4RpcbprocGetversaddr(ctx, v, args, b)
+	case RPCBPROC_INDIRECT:
+		return serveRpcbprogRpcbvers4RpcbprocIndirect(ctx, v, args, b)
+	case RPCBPROC_GETADDRLIST:
+		return serveRpcbprogRpcbvers4RpcbprocGetaddrlist(ctx, v, args, b)
+	case RPCBPROC_GETSTAT:
+		return serveRpcbprogRpcbvers4RpcbprocGetstat(ctx, v, args, b)
+	}
+	return nil, rpc.ErrProcUnavail
 }
 
-// RpcbprocIndirect is not served, like CALLIT.
-func (version4) RpcbprocIndirect(context.Context, RpcbRmtcallargs) (RpcbRmtcallres, error) {
-	return RpcbRmtcallres{}, rpc.ErrProcUnavail
+// RpcbprocCallit passes a call on, or is silent.
+func (b rpcbind) RpcbprocCallit(ctx context.Context, arg RpcbRmtcallargs) (RpcbRmtcallres, error) {
+	return b.passOn(ctx, arg, false)
 }
 
-// RpcbprocGetstat is not served.
-func (version4) RpcbprocGetstat(context.Context) (RpcbStatByvers, error) {
-	return RpcbStatByvers{}, rpc.ErrProcUnavail
+// RpcbprocBcast is CALLIT by another name.
+func (v version4) RpcbprocBcast(ctx context.Context, arg RpcbRmtcallargs) (RpcbRmtcallres, error) {
+	return v.passOn(ctx, arg, false)
+}
+
+// RpcbprocIndirect passes a call on, and answers errors too.
+func (v version4) RpcbprocIndirect(ctx context.Context, arg RpcbRmtcallargs) (RpcbRmtcallres, error) {
+	return v.passOn(ctx, arg, true)
+}
+
+func (b rpcbind) passOn(ctx context.Context, arg RpcbRmtcallargs, indirect bool) (RpcbRmtcallres, error) {
+	to, results, err := b.s.passOn(ctx, b.vers, remoteCall{arg.Prog, arg.Vers, arg.Proc, arg.Args, indirect})
+	if err != nil {
+		return RpcbRmtcallres{}, err
+	}
+	return RpcbRmtcallres{Addr: Uaddr(to), Results: results}, nil
+}
+
+// RpcbprocGetstat is the counters of stats.go.
+func (v version4) RpcbprocGetstat(ctx context.Context) (RpcbStatByvers, error) {
+	return v.s.stats.answer(), nil
 }
 
 // RpcbprocGetversaddr is GETADDR of this version and no other.
@@ -48,8 +113,8 @@ func (v version4) RpcbprocGetaddrlist(ctx context.Context, arg Rpcb) (RpcbEntryL
 	family := familyOf(netid)
 	var head RpcbEntryListPtr
 	tail := &head
-	for _, r := range v.reg.all() {
-		if r.Prog != arg.RProg || r.Vers != arg.RVers || familyOf(r.Netid) != family || family == "" {
+	for _, r := range v.s.reg.of(arg.RProg, arg.RVers) {
+		if family == "" || familyOf(r.Netid) != family {
 			continue
 		}
 		addr := mergeUaddr(r.Addr, local)
@@ -67,6 +132,7 @@ func (v version4) RpcbprocGetaddrlist(ctx context.Context, arg Rpcb) (RpcbEntryL
 			RNcSemantics: semantics, RNcProtofmly: family, RNcProto: proto}}
 		tail = &(*tail).RpcbEntryNext
 	}
+	v.s.stats.lookedUp(v.vers, arg.RProg, arg.RVers, netid, head != nil)
 	return head, nil
 }
 
@@ -92,48 +158,4 @@ func familyOf(netid string) string {
 // RpcbprocGettime is the time of day here, in seconds since 1970.
 func (rpcbind) RpcbprocGettime(context.Context) (uint32, error) {
 	return uint32(time.Now().Unix()), nil
-}
-
-// A taddr is a sockaddr of the host's own C library: the family in the host's
-// byte order, port and address in network order.
-const (
-	afInet, sizeInet   = 2, 16  // struct sockaddr_in
-	afInet6, sizeInet6 = 10, 28 // struct sockaddr_in6
-)
-
-// RpcbprocUaddr2taddr makes a sockaddr of a universal address; empty where it
-// is none.
-func (rpcbind) RpcbprocUaddr2taddr(_ context.Context, uaddr string) (Netbuf, error) {
-	addr, err := ParseUaddr(uaddr)
-	if err != nil {
-		return Netbuf{}, nil
-	}
-	var buf []byte
-	if addr.Addr().Is4() {
-		buf = make([]byte, sizeInet)
-		binary.NativeEndian.PutUint16(buf, afInet)
-		copy(buf[4:], addr.Addr().AsSlice())
-	} else {
-		buf = make([]byte, sizeInet6)
-		binary.NativeEndian.PutUint16(buf, afInet6)
-		copy(buf[8:], addr.Addr().AsSlice())
-	}
-	binary.BigEndian.PutUint16(buf[2:], addr.Port())
-	return Netbuf{Maxlen: uint32(len(buf)), Buf: buf}, nil
-}
-
-// RpcbprocTaddr2uaddr is the reverse; "" for what is no sockaddr.
-func (rpcbind) RpcbprocTaddr2uaddr(_ context.Context, arg Netbuf) (string, error) {
-	b := arg.Buf
-	if len(b) < sizeInet {
-		return "", nil
-	}
-	port := binary.BigEndian.Uint16(b[2:])
-	switch family := binary.NativeEndian.Uint16(b); {
-	case family == afInet:
-		return Uaddr(netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[4:8])), port)), nil
-	case family == afInet6 && len(b) >= sizeInet6:
-		return Uaddr(netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[8:24])), port)), nil
-	}
-	return "", nil
 }

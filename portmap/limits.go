@@ -1,0 +1,47 @@
+package portmap
+
+import "time"
+
+// The bounds of the portmapper: what callers can make it remember, send and do.
+// docs/operations.md has the same table.
+const (
+	// MaxRecord bounds a call over TCP and the unix socket.
+	MaxRecord = 64 << 10
+	// MaxReply bounds an answer over TCP and the unix socket; see MaxListBytes.
+	MaxReply = 16 << 20
+	// MaxDatagram bounds an answer over UDP, as libtirpc does.
+	MaxDatagram = 8800
+	// MaxAmplification bounds an answer over UDP to another host, in multiples of
+	// the bytes of the call: senders of forged calls gain nothing by us.
+	MaxAmplification = 3
+
+	MaxRegistrations = 65536    // registrations
+	MaxListBytes     = 15 << 20 // of all of them in XDR, so that DUMP can always be answered
+	MaxNetid         = 32       // bytes of a netid
+	MaxUaddr         = 255      // bytes of a universal address
+
+	// DefaultRate and DefaultBurst bound the calls of one other host (of one /64
+	// for IPv6) a second, and at once. Loopback and the unix socket are not
+	// bounded so.
+	DefaultRate  = 100
+	DefaultBurst = 400
+	// MaxSources is how many other hosts are told apart at a time.
+	MaxSources = 8192
+
+	// MaxStats bounds each list of GETSTAT: the entry that is there for longest
+	// makes room.
+	MaxStats = 128
+
+	// MaxForwards bounds the calls that are passed on at a time, and
+	// ForwardTimeout each of them.
+	MaxForwards    = 64
+	ForwardTimeout = 5 * time.Second
+)
+
+// What package rpc bounds for a portmapper.
+const (
+	maxConns        = 1024             // connections; beyond them the one that is idle for longest is closed
+	maxCallsPerConn = 64               // calls at a time of one connection or UDP socket
+	idleTimeout     = 2 * time.Minute  // of a connection without calls
+	stallTimeout    = 10 * time.Second // of one that stops inside a record or takes no reply
+)
