@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -43,7 +44,21 @@ func (t *streamTransport) roundTrip(ctx context.Context, p *pendingCall) (*buffe
 		r = <-p.reply
 		return r.rec, r.err
 	}
+	if !sent {
+		t.drop(p)
+	}
 	return nil, gaveUp(why, sent)
+}
+
+// drop takes a call that was given up out of the queue, so that callers of a
+// server that does not read do not fill memory.
+func (t *streamTransport) drop(p *pendingCall) {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	if i := slices.Index(t.queue, p); i >= 0 {
+		t.queue = slices.Delete(t.queue, i, i+1)
+		p.req.free()
+	}
 }
 
 // wait waits for the result of p, for as long as ctx or else the client's

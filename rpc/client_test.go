@@ -259,6 +259,22 @@ func TestClientNotSent(t *testing.T) {
 	})
 }
 
+// TestClientStuckServer: calls that are given up while the server reads nothing
+// leave nothing behind.
+func TestClientStuckServer(t *testing.T) {
+	c, _ := scripted(t, ClientConfig{})
+	started(t.Context(), c) // half written, for ever
+	for range 100 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		require.ErrorIs(t, <-started(ctx, c), context.DeadlineExceeded)
+		cancel()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	require.LessOrEqual(t, len(c.wire.(*streamTransport).queue), 1)
+	require.LessOrEqual(t, len(c.pending), 1)
+}
+
 // TestClientTimeout: a call without a deadline has the configured one.
 func TestClientTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -97,9 +97,9 @@ func TestPoolsPinNothing(t *testing.T) {
 	require.NoError(t, err)
 	before := heap()
 	for range 3 {
-		_, err := call(t.Context(), c, procCount, make([]byte, 16<<20)...)
+		_, err := call(t.Context(), c, procCount, make([]byte, 4<<20)...)
 		require.NoError(t, err)
-		_, err = call(t.Context(), c, procBig, 1, 0, 0, 0)
+		_, err = call(t.Context(), c, procBig, 0, 0x40, 0, 0)
 		require.NoError(t, err)
 	}
 	waitFor(t, func() bool { return heap() < before+1<<20 })

@@ -78,19 +78,39 @@ func TestPipelined(t *testing.T) {
 	s := newTestServer(t, ServerConfig{MaxCallsPerConn: 4})
 	conn := dialRaw(t, "tcp", s.listen(t, "tcp"))
 	const n = 3000
-	go func() {
-		var all []byte
-		for xid := range uint32(n) {
-			proc := []uint32{procNull, procCount, 77}[xid%3]
-			all = append(all, record(message(xid, proc, 0, 0, 0, 0))...)
+	want := map[uint32]int{}
+	var all []byte
+	for xid := range uint32(n) {
+		proc, size := uint32(procBig), xid*97%1000
+		switch xid % 100 {
+		case 0, 1, 2:
+			size = 90_000
+		case 3, 4, 5, 6:
+			proc, size = procNull, 0
 		}
-		_, _ = conn.Write(all)
-	}()
-	seen := map[uint32]bool{}
-	for range n {
-		seen[xidOf(readReplyBytes(t, conn))] = true
+		want[xid] = markLen + acceptedLen + int(size)
+		all = append(all, record(message(xid, proc, xdr.AppendUint32(nil, size)...))...)
 	}
-	require.Len(t, seen, n)
+	go func() { _, _ = conn.Write(all) }()
+	got := map[uint32]int{}
+	for range n {
+		rec := readReplyBytes(t, conn)
+		got[xidOf(rec)] = len(rec)
+	}
+	require.Equal(t, want, got)
+}
+
+// TestNullAtTheBound: NULL counts as a call of its connection while it runs.
+func TestNullAtTheBound(t *testing.T) {
+	s := newTestServer(t, ServerConfig{MaxCallsPerConn: 2})
+	conn := dialRaw(t, "tcp", s.listen(t, "tcp"))
+	send(t, conn, record(message(1, procBlock)))
+	<-s.h.entered
+	for range 3 {
+		stillServed(t, conn)
+	}
+	s.h.release <- struct{}{}
+	require.EqualValues(t, 1, xidOf(readReplyBytes(t, conn)))
 }
 
 // TestHandlerErrors: what a handler does wrong is SYSTEM_ERR, its detail in the
