@@ -218,9 +218,9 @@ func (c *cluster) fixLo(ctx context.Context) {
 	if !needsLoAddrs(ctx, addrs) {
 		return
 	}
-	err := errors.New("not root")
 	if os.Geteuid() == 0 {
-		if err = c.lo.add(ctx, addrs); err == nil {
+		err := c.lo.add(ctx, addrs)
+		if err == nil {
 			c.loHint = fmt.Sprintf("it names only addresses of lo: %s added, and removed at the end", strings.Join(c.lo.added, " "))
 			return
 		}
