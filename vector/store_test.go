@@ -1,21 +1,17 @@
 package vector
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.etcd.io/bbolt"
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -179,214 +175,6 @@ func TestStoreReadsAreCopies(t *testing.T) {
 	require.NoError(t, s.Close()) // and unmap them
 	require.True(t, v.Rows.Equal(rows))
 	require.True(t, sum.Equal(rows))
-}
-
-// rawPut changes a record behind the store's back.
-func rawPut(t *testing.T, path string, id uint64, change func([]byte) []byte) {
-	t.Helper()
-	db, err := bbolt.Open(path, 0o600, nil)
-	require.NoError(t, err)
-	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
-		b := tx.Bucket(vectorsBucket)
-		return b.Put(key(id), change(bytes.Clone(b.Get(key(id)))))
-	}))
-	require.NoError(t, db.Close())
-}
-
-func TestStoreFindsDamage(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		change func([]byte) []byte
-		heals  bool // the same put again repairs it
-	}{
-		{"row", func(b []byte) []byte { b[len(b)-1] ^= 4; return b }, true},
-		{"revision", func(b []byte) []byte { b[7] ^= 1; return b }, false},
-		{"tombstone flag", func(b []byte) []byte { b[31] ^= 1; return b }, false},
-		{"cut", func(b []byte) []byte { return b[:len(b)-1] }, true},
-		{"no header", func(b []byte) []byte { return b[:12] }, false},
-		{"another vector's record", func([]byte) []byte { return newRecord(8, 3, New(9)) }, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "v.db")
-			s := openStore(t, path)
-			for id := range uint64(3) {
-				_, err := s.Put(id, 3, New(uint32(id), 60))
-				require.NoError(t, err)
-			}
-			require.NoError(t, s.Close())
-			rawPut(t, path, 1, tt.change)
-			s = openStore(t, path)
-			_, err := s.Get(1)
-			require.ErrorIs(t, err, ErrCorrupt)
-			require.ErrorContains(t, err, "vector 1:")
-			missing, err := s.OrInto(t.Context(), []uint64{0, 1, 2}, New())
-			require.NoError(t, err)
-			require.Equal(t, []uint64{1}, missing)
-			items, _, err := s.Inventory(0, 10)
-			require.NoError(t, err)
-			require.Len(t, items, 2)
-
-			_, err = s.Put(1, 3, New(1, 60))
-			if !tt.heals {
-				require.ErrorIs(t, err, ErrCorrupt)
-				return
-			}
-			require.NoError(t, err)
-			items, _, err = s.Inventory(0, 10)
-			require.NoError(t, err)
-			require.Len(t, items, 3)
-		})
-	}
-}
-
-func TestOpenRefuses(t *testing.T) {
-	write := func(t *testing.T, data []byte) string {
-		path := filepath.Join(t.TempDir(), "v.db")
-		require.NoError(t, os.WriteFile(path, data, 0o600))
-		return path
-	}
-	t.Run("Locked", func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "v.db")
-		openStore(t, path)
-		_, err := Open(path, StoreConfig{LockTimeout: time.Millisecond})
-		require.ErrorIs(t, err, ErrLocked)
-		require.ErrorContains(t, err, path)
-	})
-	t.Run("NotADatabase", func(t *testing.T) {
-		_, err := Open(write(t, bytes.Repeat([]byte("text\n"), 5000)), StoreConfig{})
-		require.ErrorIs(t, err, ErrCorrupt)
-	})
-	t.Run("OtherDatabase", func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "v.db")
-		db, err := bbolt.Open(path, 0o600, nil)
-		require.NoError(t, err)
-		require.NoError(t, db.Update(func(tx *bbolt.Tx) error { _, err := tx.CreateBucket([]byte("mine")); return err }))
-		require.NoError(t, db.Close())
-		_, err = Open(path, StoreConfig{})
-		require.ErrorIs(t, err, ErrFormat)
-	})
-	t.Run("LaterFormat", func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "v.db")
-		require.NoError(t, openStore(t, path).Close())
-		db, err := bbolt.Open(path, 0o600, nil)
-		require.NoError(t, err)
-		require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
-			return tx.Bucket(metaBucket).Put(formatKey, []byte("starfish vectors 2"))
-		}))
-		require.NoError(t, db.Close())
-		_, err = Open(path, StoreConfig{})
-		require.ErrorIs(t, err, ErrFormat)
-		require.ErrorContains(t, err, "starfish vectors 2")
-	})
-	t.Run("CutShort", func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "v.db")
-		s := openStore(t, path)
-		rows := New()
-		for i := range uint32(100000) {
-			rows.Add(i * 3)
-		}
-		_, err := s.Put(1, 1, rows)
-		require.NoError(t, err)
-		require.NoError(t, s.Close())
-		require.NoError(t, os.Truncate(path, 16384))
-		_, err = Open(path, StoreConfig{})
-		require.ErrorIs(t, err, ErrCorrupt)
-	})
-	t.Run("DirectoryIsAFile", func(t *testing.T) {
-		_, err := Open(filepath.Join(write(t, nil), "v.db"), StoreConfig{})
-		require.ErrorContains(t, err, "vector: making the store's directory")
-	})
-}
-
-// TestStoreSurvivesDamagedPages: whatever bytes of the file change, the process
-// lives and no answer is wrong.
-func TestStoreSurvivesDamagedPages(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "v.db")
-	s := openStore(t, path)
-	ids := []uint64{}
-	for id := range uint64(300) {
-		_, err := s.Put(id, 1, New(uint32(id), 1000+uint32(id)))
-		require.NoError(t, err)
-		ids = append(ids, id)
-	}
-	require.NoError(t, s.Close())
-	good, err := os.ReadFile(path)
-	require.NoError(t, err)
-	rapid.Check(t, func(rt *rapid.T) {
-		data := bytes.Clone(good)
-		for range rapid.IntRange(1, 20).Draw(rt, "changes") {
-			data[rapid.IntRange(0, len(data)-1).Draw(rt, "at")] = rapid.Byte().Draw(rt, "to")
-		}
-		path := filepath.Join(t.TempDir(), "v.db")
-		require.NoError(rt, os.WriteFile(path, data, 0o600))
-		s, err := Open(path, StoreConfig{LockTimeout: time.Millisecond})
-		if err != nil {
-			return
-		}
-		defer s.Close()
-		for _, id := range ids {
-			if v, err := s.Get(id); err == nil && !v.Deleted {
-				require.Equal(rt, []uint32{uint32(id), 1000 + uint32(id)}, v.Rows.Rows(0, 0))
-			}
-		}
-		sum := New()
-		if missing, err := s.OrInto(context.Background(), ids, sum); err == nil && len(missing) == 0 {
-			require.Equal(rt, uint64(600), sum.Count())
-		}
-		s.Inventory(0, 1000)
-	})
-}
-
-// TestCrashKeepsWhatWasAcknowledged copies the file while puts run: what was
-// acknowledged before the copy began is in it.
-func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
-	dir := t.TempDir()
-	s := openStore(t, filepath.Join(dir, "v.db"))
-	var mu sync.Mutex
-	acked := map[uint64]uint64{}
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	for w := range uint64(4) {
-		wg.Go(func() {
-			for rev := uint64(1); ; rev++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				id := w<<8 | rev%5
-				held, err := s.Put(id, rev, New(uint32(rev)))
-				require.NoError(t, err)
-				require.Equal(t, rev, held)
-				mu.Lock()
-				acked[id] = rev
-				mu.Unlock()
-			}
-		})
-	}
-	for i := range 5 {
-		require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(acked) == 20 }, 10*time.Second, time.Millisecond)
-		// A commit between the pages' writes and the copy would tear the copy, not
-		// the file: bbolt's own transaction copies what is committed.
-		mu.Lock()
-		before := map[uint64]uint64{}
-		for id, rev := range acked {
-			before[id] = rev
-		}
-		mu.Unlock()
-		path := filepath.Join(dir, fmt.Sprint("copy", i))
-		require.NoError(t, s.db.View(func(tx *bbolt.Tx) error { return tx.CopyFile(path, 0o600) }))
-		c := openStore(t, path)
-		for id, rev := range before {
-			v, err := c.Get(id)
-			require.NoError(t, err)
-			require.GreaterOrEqual(t, v.Revision, rev)
-			require.Equal(t, []uint32{uint32(v.Revision)}, v.Rows.Rows(0, 0))
-		}
-		require.NoError(t, c.Close())
-	}
-	close(stop)
-	wg.Wait()
 }
 
 func TestConcurrentPutsShareCommits(t *testing.T) {
