@@ -10,7 +10,8 @@ const (
 	// MaxDepth is how deep values may be nested in values of their own type.
 	// Lists do not count: they are decoded in a loop.
 	MaxDepth = 1000
-	// MaxNodes is how many list nodes one value may hold.
+	// MaxNodes is how many list nodes one input may hold, and one list that is
+	// written: enough for any plan, and an end to a list that is a ring.
 	MaxNodes = 2_000_000
 )
 
@@ -140,11 +141,25 @@ func (d *Decoder) More() bool {
 // strings share.
 func (d *Decoder) String(max uint32) string {
 	n := d.Uint32()
-	lo := d.step(n, max)
-	if n == 0 || lo < 0 {
+	// What step does, written out: lists are mostly strings.
+	lo := d.off
+	end := uint64(lo) + (uint64(n)+3)&^3
+	if n > max || end > uint64(len(d.buf)) {
+		d.badLength(n, max)
 		return ""
 	}
-	return d.win.cut(d.buf, lo, lo+int(n))
+	if n == 0 {
+		return ""
+	}
+	if pad := n & 3; pad != 0 && binary.BigEndian.Uint32(d.buf[end-4:])<<(8*pad) != 0 && !d.Lax {
+		d.failAt(lo+int(n), ErrPadding)
+		return ""
+	}
+	d.off = int(end)
+	if b := d.buf[lo : lo+int(n)]; string(b) != d.win.last {
+		d.win.next(d.buf, lo, lo+int(n))
+	}
+	return d.win.last
 }
 
 // Opaque reads variable-length opaque data of at most max bytes; nil for none.

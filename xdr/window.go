@@ -17,14 +17,7 @@ type window struct {
 // many says that many strings may follow.
 func (w *window) many() { w.wide = true }
 
-// cut returns buf[lo:hi] as a string.
-func (w *window) cut(buf []byte, lo, hi int) string {
-	if string(buf[lo:hi]) != w.last {
-		w.next(buf, lo, hi)
-	}
-	return w.last
-}
-
+// next makes buf[lo:hi] the last string.
 func (w *window) next(buf []byte, lo, hi int) {
 	if lo >= w.off && hi <= w.off+len(w.copied) {
 		w.last = w.copied[lo-w.off : hi-w.off]
