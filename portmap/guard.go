@@ -50,7 +50,7 @@ func (g guard) ServeRPC(ctx context.Context, call *rpc.Call, args *xdr.Decoder, 
 	stranger := !isLocal(call)
 	if stranger && g.s.limiter != nil && !g.s.limiter.allow(addrOf(call.Remote), time.Now()) {
 		g.s.cfg.Metrics.Refused(RefusedRate)
-		return nil, errSilent
+		return nil, rpc.ErrSystem // 24 bytes, less than any call has
 	}
 	g.s.stats.called(g.vers, call.Proc)
 	g.s.cfg.Metrics.Called(call.Network, g.vers, call.Proc)
@@ -68,8 +68,8 @@ func (g guard) ServeRPC(ctx context.Context, call *rpc.Call, args *xdr.Decoder, 
 	return answer, err
 }
 
-// errSilent is for calls that get no answer: those of version 2's CALLIT that
-// fail (RFC 1833 section 3.2), and those of who calls too often.
+// errSilent is for calls that RFC 1833 leaves without an answer: a CALLIT that
+// fails (sections 2.2.1 and 3.2).
 var errSilent error = rpc.ErrProcUnavail
 
 // isLocal tells whether a call comes from this host: over the unix socket, or

@@ -187,7 +187,9 @@ func (s *Server) open(ctx context.Context) (*sockets, *SocketFile, error) {
 			s.cfg.SocketPath = ln.Addr().String()
 			file = wrapSocket(ln, s.cfg.SocketPath)
 		}
-		socks.without = func(err error) { s.cfg.Logger.Warn("portmapper serves without a socket that it was not given", "err", err) }
+		socks.without = func(err error) {
+			s.cfg.Logger.Warn("portmapper serves without a socket that it was not given", "err", err)
+		}
 	}
 	var err error
 	if len(socks.netids) == 0 && s.cfg.Port < 0 {
@@ -214,7 +216,8 @@ func (s *Server) open(ctx context.Context) (*sockets, *SocketFile, error) {
 func (s *Server) serve(ctx context.Context, socks *sockets, file *SocketFile, warm warmStart) error {
 	server := rpc.NewServer(rpc.ServerConfig{
 		MaxRecord: MaxRecord, MaxReply: MaxReply, MaxConns: maxConns, MaxCallsPerConn: maxCallsPerConn,
-		IdleTimeout: idleTimeout, StallTimeout: stallTimeout, Logger: s.cfg.Logger,
+		IdleTimeout: idleTimeout, StallTimeout: stallTimeout,
+		Logger: slog.New(newQuiet(s.calls.Handler())), // with a bound of its own: its lines do not crowd out ours
 	})
 	s.register(server)
 	ctx, cancel := context.WithCancel(ctx)

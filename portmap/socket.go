@@ -53,7 +53,7 @@ func ListenUnix(ctx context.Context, path string) (*SocketFile, error) {
 // Close stops listening and removes the file, unless another process has put
 // its own in its place.
 func (s *SocketFile) Close() error {
-	if there, _ := s.there(); there && !s.keep {
+	if ours, _ := s.there(); ours && !s.keep && !s.replaced.Load() {
 		os.Remove(s.path)
 	}
 	return s.Listener.Close()
@@ -65,7 +65,8 @@ func (s *SocketFile) there() (ours, any bool) {
 	if err != nil {
 		return false, !errors.Is(err, fs.ErrNotExist)
 	}
-	return s.info != nil && os.SameFile(now, s.info), true
+	// A file that was made later may have got the number of ours.
+	return s.info != nil && os.SameFile(now, s.info) && now.ModTime().Equal(s.info.ModTime()), true
 }
 
 // openSocket opens the unix socket at the path of the Config. nil, nil: where
