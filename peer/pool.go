@@ -62,6 +62,7 @@ type machine struct {
 	turn          chan struct{} // held by the one call of CallOnce
 
 	mu      sync.Mutex
+	closed  bool // no more probes
 	probing *probe
 }
 

@@ -33,7 +33,7 @@ func (m *machine) probe(ctx context.Context, timeout time.Duration) error {
 	defer cancel()
 	m.mu.Lock()
 	pr := m.probing
-	if pr == nil && m.pool.ctx.Err() != nil {
+	if pr == nil && m.closed {
 		m.mu.Unlock()
 		return ErrClosed
 	}

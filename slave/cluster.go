@@ -55,12 +55,6 @@ func canonical(machine string) string {
 	return strings.ToLower(machine)
 }
 
-// protocol returns the version that a member of the cluster serves.
-func (c *cluster) protocol(machine string) (uint32, bool) {
-	v, ok := (*c.members.Load())[canonical(machine)]
-	return v, ok
-}
-
 // isMaster reports whether ip is where the master was reached.
 func (c *cluster) isMaster(ip netip.Addr) bool {
 	m := c.master.Load()

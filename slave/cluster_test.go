@@ -154,8 +154,38 @@ func TestOwnAddresses(t *testing.T) {
 	require.True(t, all.owns(netip.MustParseAddr("127.0.0.77")))
 	require.False(t, all.owns(netip.MustParseAddr("::1")))
 	require.False(t, all.owns(netip.MustParseAddr("192.0.2.1")))
+	ifaces, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	for _, i := range ifaces {
+		ip, _ := netip.AddrFromSlice(i.(*net.IPNet).IP)
+		require.Equal(t, ip.Unmap().Is4(), all.owns(ip.Unmap()))
+	}
 	one := &sockets{addrs: []netip.Addr{netip.MustParseAddr(a)}}
 	require.False(t, one.owns(netip.MustParseAddr(b)), "a sibling at the same port")
+}
+
+// TestMembersByAnyName: what counts is the address.
+func TestMembersByAnyName(t *testing.T) {
+	f := newFleet(t)
+	f.member(a, 2)
+	f.member("localhost", 2)
+	f.member("127.0.0.3", 2)
+	f.start(Config{Addr: a})
+	s := f.slaves[a]
+	for machine, want := range map[string]target{
+		"localhost":        {dial: "localhost"},
+		"LOCALHOST":        {dial: "LOCALHOST"},
+		"127.0.0.1":        {dial: "localhost"},
+		"127.0.0.3":        {dial: "127.0.0.3"},
+		"::ffff:127.0.0.3": {dial: "::ffff:127.0.0.3"},
+		"127.0.0.4":        {outsider: true},
+		"no.such.invalid":  {outsider: true},
+		a:                  {own: true},
+	} {
+		got, err := s.target(t.Context(), machine)
+		require.NoError(t, err)
+		require.Equal(t, want, got, machine)
+	}
 }
 
 func TestConfig(t *testing.T) {

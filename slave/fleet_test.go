@@ -27,7 +27,7 @@ const testHop = 300 * time.Millisecond
 // fleet is some slaves in this process with a master that only answers joins.
 // Every slave has its own address and port; dial stands in for portmappers.
 type fleet struct {
-	t      *testing.T
+	t      testing.TB
 	slaves map[string]*Slave
 
 	mu       sync.Mutex
@@ -40,7 +40,7 @@ type fleet struct {
 	structs.MasterProgMasterV2Handler // nil: only MasterJoin is served
 }
 
-func newFleet(t *testing.T, addrs ...string) *fleet {
+func newFleet(t testing.TB, addrs ...string) *fleet {
 	f := &fleet{t: t, slaves: map[string]*Slave{}, at: map[string]string{}, dials: map[string]int{}}
 	srv := rpc.NewServer(quiet())
 	structs.RegisterMasterProgMasterV2(srv, f)
@@ -210,7 +210,7 @@ func list(nodes ...node) structs.MachineVecList {
 	return head
 }
 
-func words(t *testing.T, r structs.RowBitmap) *vector.Bitmap {
+func words(t testing.TB, r structs.RowBitmap) *vector.Bitmap {
 	t.Helper()
 	b, err := rows.Decode(&r)
 	require.NoError(t, err)

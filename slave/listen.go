@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,6 +19,7 @@ type sockets struct {
 	udp   []*net.UDPConn
 	addrs []netip.Addr
 	port  uint16
+	host  hostAddrs
 }
 
 func (s *sockets) close() {
@@ -104,30 +107,37 @@ func distinct(addrs []netip.Addr) []netip.Addr {
 // owns reports whether a connection to ip, at our port, would come to us.
 func (s *sockets) owns(ip netip.Addr) bool {
 	for _, a := range s.addrs {
-		if a == ip || a.IsUnspecified() && a.Is4() == ip.Is4() && isLocal(ip) {
+		if a == ip || a.IsUnspecified() && a.Is4() == ip.Is4() && s.host.has(ip) {
 			return true
 		}
 	}
 	return false
 }
 
-// isLocal reports whether ip is an address of this host.
-func isLocal(ip netip.Addr) bool {
+// hostAddrs are the addresses of this host, read again now and then.
+type hostAddrs struct {
+	mu    sync.Mutex
+	addrs []netip.Addr
+	until time.Time
+}
+
+func (h *hostAddrs) has(ip netip.Addr) bool {
 	if ip.IsLoopback() || ip.IsUnspecified() {
 		return true
 	}
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return false
-	}
-	for _, a := range addrs {
-		if n, ok := a.(*net.IPNet); ok {
-			if own, ok := netip.AddrFromSlice(n.IP); ok && own.Unmap() == ip {
-				return true
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Now().After(h.until) {
+		h.addrs, h.until = nil, time.Now().Add(rememberFor)
+		all, _ := net.InterfaceAddrs() // without them we know loopback
+		for _, a := range all {
+			if n, ok := a.(*net.IPNet); ok {
+				own, _ := netip.AddrFromSlice(n.IP)
+				h.addrs = append(h.addrs, own.Unmap())
 			}
 		}
 	}
-	return false
+	return slices.Contains(h.addrs, ip)
 }
 
 // lookup returns the addresses of a host, which may be an address itself.

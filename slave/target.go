@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,9 +36,8 @@ func (s *Slave) target(ctx context.Context, machine string) (target, error) {
 			return target{own: true}, nil
 		}
 	}
-	protocol, member := s.cluster.protocol(machine)
-	if member {
-		return target{dial: machine, static: protocol == structs.SLAVE_V1}, nil
+	if name, protocol, ok := s.member(ctx, machine, ips); ok {
+		return target{dial: name, static: protocol == structs.SLAVE_V1}, nil
 	}
 	for _, ip := range ips {
 		for _, p := range s.cfg.AllowMachine {
@@ -47,6 +47,31 @@ func (s *Slave) target(ctx context.Context, machine string) (target, error) {
 		}
 	}
 	return target{outsider: true}, nil
+}
+
+// member finds a machine in the list of the cluster, which may have it under
+// another name of the same address. What is dialed is the name in the list.
+func (s *Slave) member(ctx context.Context, machine string, ips []netip.Addr) (name string, protocol uint32, ok bool) {
+	list := *s.cluster.members.Load()
+	if protocol, ok := list[canonical(machine)]; ok {
+		return machine, protocol, true
+	}
+	for _, ip := range ips {
+		if protocol, ok := list[ip.String()]; ok {
+			return ip.String(), protocol, true
+		}
+	}
+	for name, protocol := range list {
+		if _, err := netip.ParseAddr(name); err == nil {
+			continue
+		}
+		for _, ip := range s.names.lookup(ctx, name) {
+			if slices.Contains(ips, ip) {
+				return name, protocol, true
+			}
+		}
+	}
+	return "", 0, false
 }
 
 // refreshedTarget is target, with the list of machines asked for again where

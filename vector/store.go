@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 const storeFormat = "starfish vectors 1"
@@ -98,9 +99,9 @@ func (s *Store) open(wait time.Duration) (err error) {
 	// so on a goroutine of bbolt's where a damaged page ends the process.
 	s.db, err = bbolt.Open(s.path, 0o640, &bbolt.Options{Timeout: wait, FreelistType: bbolt.FreelistMapType})
 	switch {
-	case errors.Is(err, bbolt.ErrTimeout):
+	case errors.Is(err, bolterrors.ErrTimeout):
 		return fmt.Errorf("%w: %s: end the other one, or choose another data directory", ErrLocked, s.path)
-	case errors.Is(err, bbolt.ErrInvalid), errors.Is(err, bbolt.ErrChecksum), errors.Is(err, bbolt.ErrVersionMismatch):
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
 		return fmt.Errorf("%w: %s: %w", ErrCorrupt, s.path, err)
 	case err != nil:
 		return fmt.Errorf("vector: opening the store: %w", err)
