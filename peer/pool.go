@@ -96,8 +96,9 @@ func (p *Pool) Close() {
 	p.mu.Unlock()
 	p.cancel()
 	for _, m := range all {
-		m.mu.Lock()   // a probe either has begun or sees that p.ctx ended
-		m.mu.Unlock() //nolint:staticcheck // nothing to do inside
+		m.mu.Lock()
+		m.closed = true // no probe begins any more
+		m.mu.Unlock()
 		m.calls.close()
 		m.probes.close()
 	}
