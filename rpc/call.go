@@ -28,11 +28,12 @@ type Call struct {
 //
 // What an error becomes is said at ErrProgUnavail and its siblings; a panic is
 // answered as ErrSystem. Procedure 0 does nothing and is answered by the server
-// where the handler returns ErrProcUnavail for it. It is run before the next
-// call of its connection is read, and outside of MaxCalls, so that a busy server
-// still shows that it lives; a handler must not block in it.
+// where the handler returns ErrProcUnavail for it. It does not count for MaxCalls,
+// so that a busy server still shows that it lives; a handler must not block in it.
 //
-// ctx ends when the connection dies or the server closes.
+// ctx ends when the connection breaks or the server closes. A caller that has
+// only sent its last call and closed that direction is still answered, and from
+// here one that went away in an orderly way looks the same.
 type Handler interface {
 	ServeRPC(ctx context.Context, call *Call, args *xdr.Decoder, reply []byte) ([]byte, error)
 }

@@ -29,6 +29,9 @@ const (
 	maxPooled         = 64 << 10  // a longer buffer is left to the garbage collector
 	maxCoalesce       = 64 << 10  // messages that are written together
 	maxWrite          = 256 << 10 // bytes that must be taken within one StallTimeout
+	lookoutTime       = time.Millisecond
+	longCall          = 50 * time.Microsecond // calls behind it on its connection should not wait for its end
+	waryCalls         = 16                    // calls after a long one that are taken for long, too
 	minAcceptBackoff  = 5 * time.Millisecond
 	maxAcceptBackoff  = time.Second
 )

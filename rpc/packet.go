@@ -49,7 +49,7 @@ func (s *Server) ServePacket(c *net.UDPConn) error {
 	if err := p.info.enable(c); err != nil {
 		return fmt.Errorf("rpc: serve packets of %v: %w", c.LocalAddr(), err)
 	}
-	p.crew = crew{max: s.cfg.MaxCallsPerConn, maxHeld: s.cfg.MaxRecord, work: p.work, left: func() { close(p.gone) }}
+	p.crew = crew{max: s.cfg.MaxCallsPerConn, maxHeld: s.cfg.MaxRecord, look: &s.look, work: p.work, left: func() { close(p.gone) }}
 	if err := s.enter(p); err != nil {
 		return err
 	}
@@ -105,24 +105,22 @@ func (p *packetConn) serveNext(d *xdr.Decoder) bool {
 	ctx.call.Network, ctx.call.PeerUID = "udp", -1
 	ctx.call.Remote, ctx.call.Local = net.UDPAddrFromAddrPort(from), dg.to
 
-	quick := refusal != nil || ctx.call.Proc == 0
-	var mine bool
-	if quick {
-		mine = p.crew.begin(n)
-	} else {
-		if !p.s.acquire() {
+	if needsSlot(ctx, refusal) {
+		if !p.s.acquire(func() {}) {
 			p.readEnded(net.ErrClosed)
 			return false
 		}
-		p.crew.pass(n)
 		defer p.s.release()
 	}
+	p.crew.pass(n)
+	begin := time.Now()
 	reply := getBuffer()
 	reply.b = p.s.answer(ctx, h, refusal, d, reply.b)
+	p.crew.ran(time.Since(begin), 0)
 	p.write(reply.b[markLen:], &ctx.call, dg)
 	reply.free()
 	p.crew.done(1, n)
-	return mine
+	return p.crew.retake()
 }
 
 // read reads a datagram into p.buf and p.oob. The errors of single datagrams

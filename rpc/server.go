@@ -58,6 +58,7 @@ type Server struct {
 	calls    chan struct{}                      // a slot for each call that runs
 	ctx      context.Context                    // of all calls
 	cancel   context.CancelFunc
+	look     lookout
 
 	mu      sync.Mutex
 	closing bool
@@ -173,8 +174,19 @@ func (s *Server) invoke(ctx *callContext, h Handler, d *xdr.Decoder, head []byte
 	return h.ServeRPC(ctx, &ctx.call, d, head)
 }
 
-// acquire takes a slot for a call; false when the server closes first.
-func (s *Server) acquire() bool {
+// needsSlot reports whether a call counts for MaxCalls: NULL does not, so that
+// a busy server still shows that it lives.
+func needsSlot(ctx *callContext, refusal error) bool { return refusal == nil && ctx.call.Proc != 0 }
+
+// acquire takes a slot for a call; false when the server closes first. If there
+// is none, it calls wait before it waits.
+func (s *Server) acquire(wait func()) bool {
+	select {
+	case s.calls <- struct{}{}:
+		return true
+	default:
+	}
+	wait()
 	select {
 	case s.calls <- struct{}{}:
 		return true
@@ -222,7 +234,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 // Close closes everything now, ends the contexts of all calls, and returns when
-// their handlers have.
+// their handlers have: a handler cannot call it.
 func (s *Server) Close() error {
 	s.drain()
 	s.closeAll()

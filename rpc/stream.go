@@ -52,7 +52,7 @@ func newStreamConn(s *Server, nc net.Conn) *streamConn {
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	c.call = Call{Network: nc.LocalAddr().Network(), Remote: nc.RemoteAddr(), Local: nc.LocalAddr(), PeerUID: peerUID(nc)}
 	c.rec = newRecordReader(c, s.cfg.MaxRecord)
-	c.crew = crew{max: s.cfg.MaxCallsPerConn, maxHeld: s.cfg.MaxRecord, work: c.work, left: c.finish}
+	c.crew = crew{max: s.cfg.MaxCallsPerConn, maxHeld: s.cfg.MaxRecord, look: &s.look, work: c.work, left: c.finish}
 	c.lastUsed.Store(time.Now().UnixNano())
 	return c
 }
@@ -61,6 +61,7 @@ func newStreamConn(s *Server, nc net.Conn) *streamConn {
 func (c *streamConn) work() {
 	var d xdr.Decoder
 	for c.crew.take() {
+		c.flush() // what another has left, whose next call takes long
 		for c.serveNext(&d) {
 		}
 	}
@@ -84,35 +85,31 @@ func (c *streamConn) serveNext(d *xdr.Decoder) bool {
 		c.readEnded(refusal)
 		return false
 	}
-	quick := refusal != nil || ctx.call.Proc == 0
-	var mine bool
-	if quick {
-		mine = c.crew.begin(size)
-	} else {
-		c.flush() // what quick calls left
-		if !c.s.acquire() {
-			req.free()
-			c.readEnded(context.Canceled)
-			return false
-		}
-		c.crew.pass(size)
+	slot := needsSlot(ctx, refusal)
+	if slot && !c.s.acquire(c.flush) {
+		req.free()
+		c.readEnded(context.Canceled)
+		return false
 	}
+	c.crew.pass(size)
+	begin := time.Now()
 	reply := getBuffer()
 	reply.b = c.s.answer(ctx, h, refusal, d, reply.b)
-	if !quick {
+	if slot {
 		c.s.release()
 	}
 	if !d.Alias { // else what was decoded lives on in the record
 		req.free()
 	}
 	*d = xdr.Decoder{}
-	c.crew.hold(len(reply.b) - size)
 	putMark(reply.b)
+	c.crew.ran(time.Since(begin), len(reply.b)-size)
 	c.out.push(reply)
+	mine := c.crew.retake()
 	if mine && c.rec.ready() {
 		return true // the next reply goes with this one
 	}
-	if !quick && c.crew.busy() > 1 {
+	if c.crew.busy() > 1 {
 		runtime.Gosched() // others may have their replies ready in a moment: one write for all
 	}
 	c.flush()
@@ -122,7 +119,7 @@ func (c *streamConn) serveNext(d *xdr.Decoder) bool {
 // readEnded ends the reading. After a clean end, which may be that of one
 // direction only, the calls that run are answered; else they are cancelled.
 func (c *streamConn) readEnded(err error) {
-	c.flush() // what quick calls left
+	c.flush()
 	if err != io.EOF && !errors.Is(err, errDraining) {
 		c.s.log.Debug("rpc: connection dropped", "err", err, "remote", c.nc.RemoteAddr())
 		c.close()

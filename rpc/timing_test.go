@@ -167,6 +167,31 @@ func TestStall(t *testing.T) {
 	})
 }
 
+// TestLookout: a call that takes long holds up its neighbours only until the
+// lookout has come by twice, and of those that come soon after it none.
+func TestLookout(t *testing.T) {
+	onPipes(t, testTimes, func(t *testing.T, s *testServer, dial func() net.Conn) {
+		conn := dial()
+		begin := time.Now()
+		// The first has its reply, and waits for the second's to be written with it.
+		send(t, conn, append(record(message(1, procNull)), record(message(2, procBlock))...))
+		require.EqualValues(t, 1, xidOf(readReplyBytes(t, conn)))
+		send(t, conn, record(message(3, procNull)))
+		require.EqualValues(t, 3, xidOf(readReplyBytes(t, conn)))
+		requireBetween(t, time.Since(begin), 0, 2*lookoutTime)
+		s.h.release <- struct{}{}
+		require.EqualValues(t, 2, xidOf(readReplyBytes(t, conn)))
+
+		begin = time.Now()
+		send(t, conn, record(message(4, procBlock)))
+		send(t, conn, record(message(5, procNull)))
+		require.EqualValues(t, 5, xidOf(readReplyBytes(t, conn)))
+		require.Zero(t, time.Since(begin))
+		s.h.release <- struct{}{}
+		require.EqualValues(t, 4, xidOf(readReplyBytes(t, conn)))
+	})
+}
+
 // TestSlowReaderOfManyReplies: replies that nobody takes stop the reading of
 // calls, and do not pile up.
 func TestSlowReaderOfManyReplies(t *testing.T) {
