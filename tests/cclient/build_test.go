@@ -63,6 +63,7 @@ func (p programs) client() string      { return filepath.Join(p.dir, "c", "clien
 func (p programs) clientN() string     { return filepath.Join(p.dir, "n", "clientn") }
 func (p programs) slaveClient() string { return filepath.Join(p.dir, "c", "slave_client") }
 func (p programs) handler() string     { return filepath.Join(p.dir, "handler", "handler") }
+func (p programs) careless() string    { return filepath.Join(p.dir, "handler", "careless") }
 
 // dirEnv tells a test in a namespace where its parent built the programs.
 const dirEnv = "STARFISH_TEST_CCLIENT"
@@ -103,6 +104,10 @@ func build(t *testing.T) programs {
 	link("clientn", stubs("n", "-N", "-C"))
 	h := stubs("handler", "-C", "-DHANDLER_ONLY")
 	link("handler", h, h.Server)
+	careless, err := filepath.Abs("testdata/careless.c")
+	require.NoError(t, err)
+	main := cpeer.ServerMain(t, h, structsX, []string{"tcp", "udp"}, "-C", "-DHANDLER_ONLY") // rpcgen's own main
+	cpeer.Compile(t, h.Dir, "careless", []string{careless, h.XDR, h.Client, main}, "-w")
 	require.NoError(t, os.Setenv(dirEnv, built.dir))
 	return programs{built.dir}
 }

@@ -4,7 +4,6 @@ package cclient_test
 
 import (
 	"fmt"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -27,6 +26,7 @@ const (
 // another, with a portmapper each and a cable between.
 type mixed struct {
 	first, last *cluster.Process
+	far         *netns.Host // inC
 	handler     *cpeer.Process
 	client      *cluster.Client
 }
@@ -37,12 +37,12 @@ type mixed struct {
 func newMixed(t *testing.T, p programs, farPortmapper func(*testing.T, *netns.Host)) *mixed {
 	m := &mixed{}
 	far := netns.NewHost(t, "far")
+	m.far = far
 	netns.Link(t, nil, goFirst+"/24", far, inC+"/24")
 	netns.AddAddr(t, nil, "to-far", goLast+"/24")
 
 	farPortmapper(t, far)
-	m.handler = cpeer.Start(t, far.Command(p.handler(), inC, fmt.Sprintf("10=%d,11=%d", 1<<10, 1<<11)))
-	m.handler.WaitFor(t, "ready\n", wait)
+	m.startHandler(t, p)
 
 	portmapInGo(t, nil)
 	slaves := startClusterAt(t, goFirst, []string{"--listen", goFirst, "--allow", goFirst + "/24"}, goFirst, goLast)
@@ -63,6 +63,12 @@ func newMixed(t *testing.T, p programs, farPortmapper func(*testing.T, *netns.Ho
 		require.NoError(t, m.client.Put(t.Context(), id, []uint64{1 << row}, holder))
 	}
 	return m
+}
+
+func (m *mixed) startHandler(t *testing.T, p programs) {
+	t.Helper()
+	m.handler = cpeer.Start(t, m.far.Command(p.handler(), inC, fmt.Sprintf("10=%d,11=%d", 1<<10, 1<<11)))
+	m.handler.WaitFor(t, "ready\n", wait)
 }
 
 func portmapInGo(t *testing.T, h *netns.Host) {
@@ -123,24 +129,42 @@ func TestChainsOfGoAndC(t *testing.T) {
 	})
 }
 
-// TestHandlerBehindOurPortmapper is the same with bin/portmap on the handler's
-// host; then the handler dies.
+// TestHandlerBehindOurPortmapper has bin/portmap on the handler's host. The
+// handler dies, another takes its place whose replies cannot be encoded, and the
+// good one comes back, each on a port of its own.
 func TestHandlerBehindOurPortmapper(t *testing.T) {
 	p := build(t)
 	if !netns.Enter(t) {
 		return
 	}
 	m := newMixed(t, p, portmapInGo)
-	require.Equal(t, "word 0x0000000000100401\n",
-		answer(t, nil, p.slaveClient(), goFirst, "tcp", "0", list(goFirst, "0", inC, "10", goLast, "20")))
-	require.Equal(t, "word 0x0000000000300c03\n", answer(t, nil, p.clientN(), "127.0.0.1", "udp", "R:0-30"))
-
+	ok := func() {
+		require.Equal(t, "word 0x0000000000100401\n",
+			answer(t, nil, p.slaveClient(), goFirst, "tcp", "0", list(goFirst, "0", inC, "10", goLast, "20")))
+		require.Equal(t, "word 0x0000000000300c03\n", answer(t, nil, p.clientN(), "127.0.0.1", "udp", "R:0-30"))
+	}
+	failed := func() {
+		o := run(t, nil, p.slaveClient(), goFirst, "tcp", "0", list(goFirst, "0", inC, "10"))
+		require.Equal(t, outcome{"", "slave_client: machine " + inC + " failed\n", 1}, o)
+		o = run(t, nil, p.client(), "127.0.0.1", "1", "tcp", "R:0-30")
+		require.Equal(t, outcome{"", "client: machine " + inC + " failed\n", 1}, o)
+		o = run(t, nil, p.client(), "127.0.0.1", "2", "tcp", "R:0-30")
+		require.Equal(t, 1, o.code)
+		require.Contains(t, o.stderr, inC)
+		require.Equal(t, "word 0x0000000000300003\n", answer(t, nil, p.clientN(), "127.0.0.1", "tcp", "R:0-9,20-30"))
+	}
+	ok()
 	require.NoError(t, m.handler.Signal(syscall.SIGKILL))
 	_ = m.handler.Wait(t, wait)
-	o := run(t, nil, p.client(), "127.0.0.1", "1", "tcp", "R:0-30")
-	require.Equal(t, outcome{"", "client: machine " + inC + " failed\n", 1}, o)
-	o = run(t, nil, p.client(), "127.0.0.1", "2", "tcp", "R:0-30")
-	require.Equal(t, 1, o.code)
-	require.True(t, strings.Contains(o.stderr, inC), "%s", o.stderr)
-	require.Equal(t, "word 0x0000000000300003\n", answer(t, nil, p.clientN(), "127.0.0.1", "tcp", "R:0-9,20-30"))
+	failed()
+
+	careless := cpeer.Start(t, m.far.Command(p.careless()))
+	awaitServing(t, 3)
+	failed()
+	require.NoError(t, careless.Signal(syscall.SIGKILL))
+	_ = careless.Wait(t, wait)
+
+	m.startHandler(t, p)
+	awaitServing(t, 3)
+	ok()
 }
