@@ -88,7 +88,6 @@ func (t *streamTransport) wait(ctx context.Context, p *pendingCall) (result, err
 func (t *streamTransport) write() {
 	defer close(t.idle)
 	var calls []*buffer
-	var scratch []byte
 	for {
 		select {
 		case <-t.wake:
@@ -101,27 +100,35 @@ func (t *streamTransport) write() {
 		calls = t.next(calls[:0])
 		for batch := calls; len(batch) > 0; {
 			n := together(batch)
-			b := batch[0].b
-			if n > 1 {
-				scratch = scratch[:0]
-				for _, req := range batch[:n] {
-					scratch = append(scratch, req.b...)
-				}
-				b = scratch
-			}
-			written, err := t.c.conn.Write(b)
-			if err != nil {
+			if written, err := t.writeTogether(batch[:n]); err != nil {
 				t.unsent(batch, written)
 				t.c.fail(err)
 				return
 			}
-			for i, req := range batch[:n] {
-				req.free()
-				batch[i] = nil
-			}
 			batch = batch[n:]
 		}
 	}
+}
+
+// writeTogether writes the batch at once, and gives its buffers back if it is
+// written.
+func (t *streamTransport) writeTogether(batch []*buffer) (written int, err error) {
+	all := batch[0]
+	if len(batch) > 1 {
+		all = getBuffer()
+		defer all.free()
+		for _, req := range batch {
+			all.b = append(all.b, req.b...)
+		}
+	}
+	if written, err = t.c.conn.Write(all.b); err != nil {
+		return written, err
+	}
+	for i, req := range batch {
+		req.free()
+		batch[i] = nil
+	}
+	return written, nil
 }
 
 // together returns how many of the batch are short enough for one write, at
@@ -173,6 +180,9 @@ func (t *streamTransport) settle() { <-t.idle }
 func (t *streamTransport) receive() error {
 	records := newRecordReader(t.c.conn, t.c.cfg.MaxRecord)
 	for {
+		if err := records.wait(); err != nil {
+			return err
+		}
 		rec := getBuffer()
 		var err error
 		if rec.b, err = records.next(rec.b); err != nil {

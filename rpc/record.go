@@ -62,15 +62,29 @@ func (r *recordReader) next(dst []byte) ([]byte, error) {
 	}
 }
 
-// mark reads one mark.
-func (r *recordReader) mark() (uint32, error) {
+// wait waits until a record has begun, before next is given a buffer for it.
+func (r *recordReader) wait() error {
+	r.open = false
+	return r.awaitMark()
+}
+
+// awaitMark reads until there is a whole mark.
+func (r *recordReader) awaitMark() error {
 	for r.w-r.r < markLen {
 		if r.w > r.r {
 			r.open = true
 		}
 		if err := r.fill(); err != nil {
-			return 0, err
+			return err
 		}
+	}
+	return nil
+}
+
+// mark reads one mark.
+func (r *recordReader) mark() (uint32, error) {
+	if err := r.awaitMark(); err != nil {
+		return 0, err
 	}
 	r.open = true
 	m := binary.BigEndian.Uint32(r.buf[r.r:])

@@ -43,8 +43,7 @@ type replyQueue struct {
 	pending []*buffer
 	spare   []*buffer // the last batch's array
 	writing bool
-	scratch []byte
-	till    time.Time // the write deadline
+	till    time.Time // the write deadline; belongs to who writes
 }
 
 func newStreamConn(s *Server, nc net.Conn) *streamConn {
@@ -69,6 +68,10 @@ func (c *streamConn) work() {
 
 // serveNext serves one call; false when the turn to read is lost.
 func (c *streamConn) serveNext(d *xdr.Decoder) bool {
+	if err := c.rec.wait(); err != nil {
+		c.readEnded(err)
+		return false
+	}
 	req := getBuffer()
 	var err error
 	if req.b, err = c.rec.next(req.b); err != nil {
@@ -236,25 +239,25 @@ func (c *streamConn) flush() {
 
 // write writes a batch, short replies together.
 func (c *streamConn) write(batch []*buffer) error {
-	q := &c.out // its scratch and till belong to who writes
 	if len(batch) == 1 {
 		return c.writeAll(batch[0].b)
 	}
-	q.scratch = q.scratch[:0]
+	short := getBuffer()
+	defer short.free()
 	for _, b := range batch {
-		if len(q.scratch)+len(b.b) > maxCoalesce {
-			if err := c.writeAll(q.scratch); err != nil {
+		if len(short.b)+len(b.b) > maxCoalesce {
+			if err := c.writeAll(short.b); err != nil {
 				return err
 			}
-			q.scratch = q.scratch[:0]
+			short.b = short.b[:0]
 		}
 		if len(b.b) <= maxCoalesce {
-			q.scratch = append(q.scratch, b.b...)
+			short.b = append(short.b, b.b...)
 		} else if err := c.writeAll(b.b); err != nil {
 			return err
 		}
 	}
-	return c.writeAll(q.scratch)
+	return c.writeAll(short.b)
 }
 
 // writeAll writes b in parts, each within StallTimeout.
