@@ -17,6 +17,7 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -56,11 +57,22 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 1
 }
 
+// options are the flags.
 type options struct {
-	listen []string
-	port   int
-	socket string
-	debug  bool
+	listen    []string
+	port      int
+	socket    string
+	user      string
+	asDaemon  bool
+	warmStart string
+	reap      time.Duration
+	insecure  bool
+	remote    bool
+	rate      float64
+	metrics   string
+	debug     bool
+	logCalls  bool
+	logFormat string
 }
 
 func newRoot() *cobra.Command {
@@ -73,10 +85,12 @@ func newRoot() *cobra.Command {
 rpcinfo). It serves all loopback addresses and the unix socket; other hosts
 reach it where --listen says so, and can ask but not register.
 
-It runs in the foreground, prints a line with 'ready' when it serves, and ends
-on SIGINT or SIGTERM.`,
+It stays in the foreground, prints a line with 'ready' when it serves, and ends
+on SIGINT or SIGTERM. Started by root it gives up root's rights as soon as its
+sockets are open. It takes the sockets of systemd and tells it when it is ready.`,
 		Example: `  sudo portmap                        # in the place of rpcbind, for this host
   sudo portmap --listen 0.0.0.0       # for other hosts too
+  sudo portmap -w -h 192.0.2.1 -h ::  # as rpcbind's flags say it, keeping registrations over restarts
   portmap --port 10111 --socket ''    # without privileges; only our clients ask there
   sudo setcap cap_net_bind_service=+ep portmap   # lets every user serve port 111`,
 		Args:          func(cmd *cobra.Command, args []string) error { return asUsage(cobra.NoArgs(cmd, args)) },
@@ -86,13 +100,42 @@ on SIGINT or SIGTERM.`,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return asUsage(err) })
-	flags := root.Flags()
+	o.addFlags(root)
+	root.AddCommand(versionCommand(), keeperCommand())
+	return root
+}
+
+// addFlags adds ours, by rpcbind's letters where it has them.
+func (o *options) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringSliceVar(&o.listen, "listen", nil, "address to serve beside loopback; may be repeated; 0.0.0.0 or :: for all")
+	flags.StringSliceVarP(&o.listen, "listen", "h", nil, "`address` to serve beside loopback; may be repeated; 0.0.0.0 or :: for all")
 	flags.IntVar(&o.port, "port", portmap.DefaultPort, "port for TCP and UDP; C clients ask 111 only")
 	flags.StringVar(&o.socket, "socket", portmap.DefaultSocket, "unix socket where C servers register; '' for none")
-	flags.BoolVarP(&o.debug, "debug", "d", false, "log every call")
-	root.AddCommand(&cobra.Command{
+	flags.StringVarP(&o.warmStart, "warm-start", "w", "", "keep registrations over a restart, in `file`: the one that rpcbind -w has where none is named")
+	flags.Lookup("warm-start").NoOptDefVal = portmap.DefaultWarmStart
+	flags.DurationVar(&o.reap, "reap", 0, "drop registrations of dead programs of this host, looking every so often")
+	flags.Lookup("reap").NoOptDefVal = portmap.DefaultReap.String()
+	flags.BoolVarP(&o.insecure, "insecure", "i", false, "let every user of this host register ports below 1024")
+	flags.BoolVarP(&o.remote, "remote-calls", "r", false, "pass calls on to programs of this host (CALLIT, BCAST, INDIRECT)")
+	flags.Float64Var(&o.rate, "rate", portmap.DefaultRate, "calls a second of one other host; 0 for any number")
+	flags.StringVarP(&o.user, "user", "u", "", "become this `user` when the sockets are open; by default "+rpcUser+", else "+nobody+", where root starts us")
+	flags.BoolVarP(&o.asDaemon, "as-daemon", "s", false, "become the user daemon: --user daemon")
+	flags.StringVar(&o.metrics, "metrics", "", "serve Prometheus metrics over HTTP at this `address`, host:port")
+	flags.BoolVarP(&o.debug, "debug", "d", false, "log every call and change")
+	flags.BoolVarP(&o.logCalls, "log-calls", "l", false, "log every call")
+	flags.StringVar(&o.logFormat, "log-format", "text", "text or json")
+	flags.BoolP("foreground", "f", true, "stay in the foreground, as always")
+	flags.BoolP("abort", "a", false, "")
+	flags.BoolP("oldstyle-local", "L", false, "")
+	for _, name := range []string{"abort", "oldstyle-local"} { // rpcbind's, without a meaning here
+		_ = flags.MarkHidden(name)
+	}
+	flags.Bool("help", false, "show this")
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  func(cmd *cobra.Command, args []string) error { return asUsage(cobra.NoArgs(cmd, args)) },
@@ -100,8 +143,7 @@ on SIGINT or SIGTERM.`,
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "portmap %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
-	})
-	return root
+	}
 }
 
 func asUsage(err error) error {
@@ -111,10 +153,29 @@ func asUsage(err error) error {
 	return usageError{err}
 }
 
+// serve runs the portmapper until the command's context ends.
 func serve(cmd *cobra.Command, o options) error {
 	cfg, err := o.config(cmd.ErrOrStderr())
 	if err != nil {
 		return asUsage(err)
+	}
+	notify := openNotifier(os.Getenv("NOTIFY_SOCKET")) // while we may
+	defer notify.close()
+	if cfg.Inherited, err = listenFiles(); err != nil {
+		return err
+	}
+	if who, err := o.account(); err != nil {
+		return asUsage(err)
+	} else if who != nil {
+		keeper, err := o.prepare(&cfg, *who)
+		if err != nil {
+			return err
+		}
+		defer keeper.close()
+	}
+	page, err := o.startMetrics(&cfg)
+	if err != nil {
+		return err
 	}
 	srv, err := portmap.New(cfg)
 	if err != nil {
@@ -127,22 +188,43 @@ func serve(cmd *cobra.Command, o options) error {
 		return err
 	case <-srv.Ready():
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "portmap on port %d\nready\n", srv.Port())
+	stop := page.serve(srv)
+	defer stop()
+	fmt.Fprintf(cmd.OutOrStdout(), "portmap ready on port %d\n", srv.Port())
+	notify.send(fmt.Sprintf("READY=1\nSTATUS=serving port %d", srv.Port()))
+	context.AfterFunc(cmd.Context(), func() { notify.send("STOPPING=1") })
 	return <-ended
 }
 
 func (o options) config(logTo io.Writer) (portmap.Config, error) {
+	cfg := portmap.Config{
+		Port: o.port, SocketPath: o.socket, WarmStart: o.warmStart, Reap: o.reap,
+		Insecure: o.insecure, RemoteCalls: o.remote, Rate: o.rate, LogCalls: o.logCalls,
+	}
+	if o.rate == 0 {
+		cfg.Rate = -1
+	}
 	level := slog.LevelInfo
 	if o.debug {
 		level = slog.LevelDebug
 	}
-	cfg := portmap.Config{
-		Port:       o.port,
-		SocketPath: o.socket,
-		Logger:     slog.New(slog.NewTextHandler(logTo, &slog.HandlerOptions{Level: level})),
+	switch o.logFormat {
+	case "text":
+		cfg.Logger = slog.New(slog.NewTextHandler(logTo, &slog.HandlerOptions{Level: level}))
+	case "json":
+		cfg.Logger = slog.New(slog.NewJSONHandler(logTo, &slog.HandlerOptions{Level: level}))
+	default:
+		return cfg, fmt.Errorf("--log-format %q: text or json is wanted", o.logFormat)
 	}
-	if o.port < 1 || o.port > 65535 {
+	switch {
+	case o.port < 1 || o.port > 65535:
 		return cfg, fmt.Errorf("--port %d: a port is 1 to 65535", o.port)
+	case o.rate < 0:
+		return cfg, fmt.Errorf("--rate %v: a rate is 0 or more", o.rate)
+	case o.reap < 0:
+		return cfg, fmt.Errorf("--reap %v: a time is 0 or more", o.reap)
+	case o.asDaemon && o.user != "":
+		return cfg, errors.New("-s and --user: one of them")
 	}
 	for _, s := range o.listen {
 		addr, err := netip.ParseAddr(s)
