@@ -97,3 +97,36 @@ func TestWarmStartFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, s.Run(context.Background()), "no file can be made beside")
 }
+
+// FuzzWarmStart reads any bytes as a warm start file: what is read is what a
+// portmapper would register, and is written as it was.
+func FuzzWarmStart(f *testing.F) {
+	reg := newRegistry()
+	reg.set(Registration{testProg, 1, "tcp", "0.0.0.0.80.0", "1000"}, false)
+	reg.set(Registration{testProg, 1, "local", "/run/x", ownerSuperuser}, false)
+	whole, err := AppendRpcblistPtr(nil, reg.dump().rpcb)
+	require.NoError(f, err)
+	f.Add(whole)
+	f.Add(whole[:len(whole)-4])
+	f.Add([]byte{0, 0, 0, 0})
+	f.Add([]byte{0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0x3f, 0xff, 0xff, 0xff})
+	path := filepath.Join(f.TempDir(), "state")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		require.NoError(t, os.WriteFile(path, b, 0o600))
+		list, err := readRegistrations(path)
+		if err != nil {
+			return
+		}
+		r := newRegistry()
+		for _, m := range list {
+			r.set(m, false)
+		}
+		w := warmStart{path: path, reg: r}
+		require.NoError(t, w.save())
+		again, err := readRegistrations(path)
+		require.NoError(t, err)
+		if len(again) > 0 || len(r.all()) > 0 {
+			require.Equal(t, r.all(), again)
+		}
+	})
+}
