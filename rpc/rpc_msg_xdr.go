@@ -435,6 +435,21 @@ type AcceptedReplyData struct {
 	// default: void
 }
 
+// NewAcceptedReplyDataSuccess returns the AcceptedReplyData whose Stat is SUCCESS.
+func NewAcceptedReplyDataSuccess() AcceptedReplyData {
+	return AcceptedReplyData{Stat: SUCCESS}
+}
+
+// NewAcceptedReplyDataMismatch returns the AcceptedReplyData whose Stat is PROG_MISMATCH.
+func NewAcceptedReplyDataMismatch(mismatch MismatchInfo) AcceptedReplyData {
+	return AcceptedReplyData{Stat: PROG_MISMATCH, Mismatch: mismatch}
+}
+
+// NewAcceptedReplyDataDefault returns the AcceptedReplyData whose Stat has no arm of its own.
+func NewAcceptedReplyDataDefault(stat AcceptStat) AcceptedReplyData {
+	return AcceptedReplyData{Stat: stat}
+}
+
 // AppendXDR appends v.
 func (v AcceptedReplyData) AppendXDR(b []byte) ([]byte, error) {
 	var err error
@@ -499,6 +514,16 @@ type RejectedReply struct {
 	Why      AuthStat     // AUTH_ERROR
 }
 
+// NewRejectedReplyMismatch returns the RejectedReply whose Stat is RPC_MISMATCH.
+func NewRejectedReplyMismatch(mismatch MismatchInfo) RejectedReply {
+	return RejectedReply{Stat: RPC_MISMATCH, Mismatch: mismatch}
+}
+
+// NewRejectedReplyWhy returns the RejectedReply whose Stat is AUTH_ERROR.
+func NewRejectedReplyWhy(why AuthStat) RejectedReply {
+	return RejectedReply{Stat: AUTH_ERROR, Why: why}
+}
+
 // AppendXDR appends v.
 func (v RejectedReply) AppendXDR(b []byte) ([]byte, error) {
 	var err error
@@ -548,6 +573,16 @@ type ReplyBody struct {
 	Rreply RejectedReply // MSG_DENIED
 }
 
+// NewReplyBodyAreply returns the ReplyBody whose Stat is MSG_ACCEPTED.
+func NewReplyBodyAreply(areply AcceptedReply) ReplyBody {
+	return ReplyBody{Stat: MSG_ACCEPTED, Areply: areply}
+}
+
+// NewReplyBodyRreply returns the ReplyBody whose Stat is MSG_DENIED.
+func NewReplyBodyRreply(rreply RejectedReply) ReplyBody {
+	return ReplyBody{Stat: MSG_DENIED, Rreply: rreply}
+}
+
 // AppendXDR appends v.
 func (v ReplyBody) AppendXDR(b []byte) ([]byte, error) {
 	var err error
@@ -595,6 +630,16 @@ type RpcMsgBody struct {
 	Mtype MsgType
 	Cbody CallBody  // CALL
 	Rbody ReplyBody // REPLY
+}
+
+// NewRpcMsgBodyCbody returns the RpcMsgBody whose Mtype is CALL.
+func NewRpcMsgBodyCbody(cbody CallBody) RpcMsgBody {
+	return RpcMsgBody{Mtype: CALL, Cbody: cbody}
+}
+
+// NewRpcMsgBodyRbody returns the RpcMsgBody whose Mtype is REPLY.
+func NewRpcMsgBodyRbody(rbody ReplyBody) RpcMsgBody {
+	return RpcMsgBody{Mtype: REPLY, Rbody: rbody}
 }
 
 // AppendXDR appends v.

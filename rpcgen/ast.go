@@ -1,10 +1,11 @@
 package rpcgen
 
-// file is a parsed .x file.
+// file is a parsed .x file, with what it includes.
 type file struct {
-	name  string
 	decls []decl
 	tail  []comment // after the last declaration
+	// unsure are names in parts that could not be read: they may be declared there.
+	unsure map[string]bool
 }
 
 // decl is one declaration at the top of a file.
@@ -14,7 +15,21 @@ type decl interface{ head() *declHead }
 type declHead struct {
 	name string
 	pos  Pos // of the name
+	in   modes
 	docs docs
+	// A body that stands where a type is used, without a name of its own, is
+	// called after the declaration and the field around it.
+	anonymous bool
+	parent    *declHead
+	field     string
+}
+
+// nameAnonymous gives h its name.
+func (h *declHead) nameAnonymous() string {
+	if h.name == "" && h.parent != nil {
+		h.name = h.parent.nameAnonymous() + "_" + h.field
+	}
+	return h.name
 }
 
 func (h *declHead) head() *declHead { return h }
@@ -26,10 +41,11 @@ type docs struct {
 	tail  []string  // after it on its line
 }
 
-// value is a number or the name of a constant, as written.
+// value is a number, a string or the name of a constant, as written.
 type value struct {
-	text string
-	pos  Pos
+	text     string
+	isString bool
+	pos      Pos
 }
 
 type constDecl struct {
@@ -122,6 +138,10 @@ const (
 	uint32Type
 	int64Type
 	uint64Type
+	int8Type // those of 8 and 16 bits take 4 bytes on the wire
+	uint8Type
+	int16Type
+	uint16Type
 	float
 	double
 	quadruple
@@ -132,8 +152,9 @@ const (
 // typeRef is a type that is used.
 type typeRef struct {
 	basic basic
-	name  string // of a named type
+	name  string // of a named type, or of a built-in one that a file may declare itself
 	pos   Pos
+	body  decl // declared on the spot
 	decl  decl // of a named type: set by check
 }
 

@@ -1,105 +1,190 @@
 package rpcgen
 
 import (
+	"fmt"
 	"math"
 	"math/big"
+	"slices"
+	"strconv"
 	"strings"
 )
 
 // checker finds what the grammar alone does not: names without a meaning or
 // with two, numbers out of range, structs of infinite size.
 type checker struct {
+	*compiler
+	file  string
 	f     *file
-	errs  *ErrorList
+	pre   *preprocessor
 	types map[string]decl
-	// consts are the constants and enum tags; procs the procedures, which may
-	// stand in several versions with one number.
-	consts map[string]*constant
-	procs  map[string]*big.Int
-	least  map[decl]int64 // bytes on the wire
+	// consts are the constants and enum tags. Procedures are apart: one name may
+	// stand in several versions, and a constant of that name goes before.
+	consts   map[string]*constant
+	procs    map[string]*constant
+	programs map[string]Pos // "program number.version number"
+	least    map[decl]int64 // bytes on the wire
 }
 
 // constant is a const, an enum tag, a program or a version.
 type constant struct {
-	pos   Pos
-	enum  *enumDecl // of a tag
-	val   *value
-	num   *big.Int // nil while it is not known
-	after *constant
-	busy  bool
+	pos     Pos
+	in      modes
+	enum    *enumDecl // of a tag
+	val     *value
+	num     *big.Int // nil while it is not known
+	after   *constant
+	version bool
+	busy    bool
 }
 
 // check resolves all names of f and fills in what the generator needs.
-func check(f *file, errs *ErrorList) *checker {
-	c := &checker{f: f, errs: errs, types: map[string]decl{}, consts: map[string]*constant{}, procs: map[string]*big.Int{}, least: map[decl]int64{}}
-	c.constant("TRUE", &constant{num: big.NewInt(1)})
-	c.constant("FALSE", &constant{num: big.NewInt(0)})
+func check(c *compiler, f *file, pre *preprocessor) *checker {
+	k := &checker{
+		compiler: c, file: pre.file, f: f, pre: pre, types: map[string]decl{}, consts: map[string]*constant{}, procs: map[string]*constant{},
+		programs: map[string]Pos{}, least: map[decl]int64{},
+	}
+	k.constant("TRUE", &constant{num: big.NewInt(1)})
+	k.constant("FALSE", &constant{num: big.NewInt(0)})
+	f.decls = slices.DeleteFunc(f.decls, func(d decl) bool { return !k.declare(d) })
 	for _, d := range f.decls {
-		c.declare(d)
+		k.link(d)
 	}
 	for _, d := range f.decls {
-		c.link(d)
+		k.resolve(d)
 	}
-	for _, d := range f.decls {
-		c.resolve(d)
-	}
-	if len(*errs) == 0 {
-		c.sizes()
-	}
-	return c
+	k.sizes()
+	return k
 }
 
-func (c *checker) errorf(pos Pos, format string, args ...any) {
-	c.errs.add(c.f.name, pos, format, args...)
-}
-
-// declare enters the names of d.
-func (c *checker) declare(d decl) {
+// declare enters the names of d. It returns false for a declaration that is to
+// be left out: another run of C rpcgen has it in another way.
+func (c *checker) declare(d decl) bool {
 	h := d.head()
 	switch d := d.(type) {
 	case *constDecl:
-		c.constant(h.name, &constant{pos: h.pos, val: &d.val})
+		return c.constant(h.name, &constant{pos: h.pos, in: h.in, val: &d.val})
 	case *enumDecl:
-		c.typeName(d)
+		if !c.typeName(d) {
+			return false
+		}
 		var prev *constant
 		for _, t := range d.tags {
-			k := &constant{pos: t.pos, enum: d, val: t.val, after: prev}
+			k := &constant{pos: t.pos, in: h.in, enum: d, val: t.val, after: prev}
 			c.constant(t.name, k)
 			prev = k
 		}
 	case *structDecl, *unionDecl, *typedefDecl:
-		c.typeName(d)
+		return c.typeName(d)
 	case *programDecl:
-		c.constant(h.name, &constant{pos: h.pos, val: &d.num})
+		c.constant(h.name, &constant{pos: h.pos, in: h.in, val: &d.num})
 		for _, v := range d.versions {
-			c.constant(v.name, &constant{pos: v.pos, val: &v.num})
+			if old := c.consts[v.name]; old != nil && old.version && old.val.text == v.num.text {
+				continue // another program has a version of that name and number
+			}
+			c.constant(v.name, &constant{pos: v.pos, in: h.in, val: &v.num, version: true})
+		}
+		for _, v := range d.versions {
+			for _, p := range v.procs {
+				if c.procs[p.name] == nil {
+					c.procs[p.name] = &constant{pos: p.pos, val: &p.num}
+				}
+			}
 		}
 	}
+	return true
 }
 
-func (c *checker) typeName(d decl) {
+func (c *checker) typeName(d decl) bool {
 	h := d.head()
-	if old, ok := c.types[h.name]; ok {
-		c.errorf(h.pos, "type '%s' is declared in line %d already", h.name, old.head().pos.Line)
-		return
+	if h.anonymous {
+		return true
 	}
-	c.types[h.name] = d
+	old := c.typeNamed(h.name)
+	switch {
+	case old == nil:
+		c.types[h.name] = d
+	case old.head().in&h.in == 0:
+		c.note(h.pos, "'%s' is left out: another part of the file declares it for %v", h.name, old.head().in)
+		return false
+	default:
+		c.errorf(h.pos, "type '%s' is declared in %s already", h.name, where(old.head().pos, h.pos))
+	}
+	return true
 }
 
-func (c *checker) constant(name string, k *constant) {
-	if old, ok := c.consts[name]; ok {
-		if old.pos.Line == 0 {
-			c.errorf(k.pos, "'%s' is a word of the language", name)
-		} else {
-			c.errorf(k.pos, "constant '%s' is declared in line %d already", name, old.pos.Line)
-		}
-		return
+// where says where something else is.
+func where(there, here Pos) string {
+	if there.File == here.File {
+		return fmt.Sprintf("line %d", there.Line)
 	}
-	c.consts[name] = k
+	return fmt.Sprintf("%s, line %d,", there.File, there.Line)
+}
+
+func (c *checker) constant(name string, k *constant) bool {
+	old := c.constNamed(name)
+	switch {
+	case old == nil:
+		c.consts[name] = k
+	case k.pos.Line == 0: // TRUE of each file
+	case old.pos.Line == 0:
+		c.errorf(k.pos, "'%s' is a word of the language", name)
+	case old.in&k.in == 0:
+		c.note(k.pos, "'%s' is left out: another part of the file declares it for %v", name, old.in)
+		return false
+	default:
+		c.errorf(k.pos, "constant '%s' is declared in %s already", name, where(old.pos, k.pos))
+	}
+	return true
+}
+
+// typeNamed returns the type of that name, of this file or an imported one.
+func (c *checker) typeNamed(name string) decl {
+	if d, ok := c.types[name]; ok {
+		return d
+	}
+	for _, u := range c.units {
+		if d, ok := u.types[name]; ok {
+			return d
+		}
+	}
+	return nil
+}
+
+// constNamed returns the constant of that name, of this file or an imported one.
+func (c *checker) constNamed(name string) *constant {
+	if k, ok := c.consts[name]; ok {
+		return k
+	}
+	for _, u := range c.units {
+		if k, ok := u.consts[name]; ok {
+			return k
+		}
+	}
+	return nil
+}
+
+// numberNamed returns what may stand for a number: a constant or a procedure.
+func (c *checker) numberNamed(name string) *constant {
+	if k := c.constNamed(name); k != nil {
+		return k
+	}
+	if k, ok := c.procs[name]; ok {
+		return k
+	}
+	for _, u := range c.units {
+		if k, ok := u.procs[name]; ok {
+			return k
+		}
+	}
+	return nil
 }
 
 // eval returns v's number, or nil after an error.
 func (c *checker) eval(v value) *big.Int {
+	if v.isString {
+		c.errorf(v.pos, "a number is wanted, not a string")
+		return nil
+	}
 	if !isLetter(v.text[0]) {
 		n := parseNumber(v.text)
 		if n == nil {
@@ -107,12 +192,29 @@ func (c *checker) eval(v value) *big.Int {
 		}
 		return n
 	}
-	k, ok := c.consts[v.text]
-	if !ok {
-		c.errorf(v.pos, "constant '%s' is not declared", v.text)
+	if k := c.numberNamed(v.text); k != nil {
+		return c.evalConst(v, k)
+	}
+	if n := c.definedInC(v.text); n != nil {
+		return n
+	}
+	if !c.f.unsure[v.text] {
+		c.errorf(v.pos, "constant '%s' is not declared%s", v.text, c.fromC(v.text))
+	}
+	return nil
+}
+
+// definedInC returns the number that a %#define gives name, nil for none.
+func (c *checker) definedInC(name string) *big.Int {
+	m := c.pre.cdefs[name]
+	if m == nil {
 		return nil
 	}
-	return c.evalConst(v, k)
+	n, err := evalExpr(m.body, func(name string) *macro { return c.pre.cdefs[name] })
+	if err != nil {
+		return nil
+	}
+	return big.NewInt(n)
 }
 
 func (c *checker) evalConst(use value, k *constant) *big.Int {
@@ -126,6 +228,12 @@ func (c *checker) evalConst(use value, k *constant) *big.Int {
 	k.busy = true
 	defer func() { k.busy = false }()
 	switch {
+	case k.val != nil && c.isString(*k.val):
+		name := use.text
+		if k.enum != nil {
+			name = k.val.text
+		}
+		c.errorf(use.pos, "'%s' is a string, not a number", name)
 	case k.val != nil:
 		k.num = c.eval(*k.val)
 	case k.after != nil:
@@ -136,6 +244,21 @@ func (c *checker) evalConst(use value, k *constant) *big.Int {
 		k.num = big.NewInt(0)
 	}
 	return k.num
+}
+
+// isString says whether v is a string or the name of one.
+func (c *checker) isString(v value) bool {
+	for range 100 {
+		if v.isString {
+			return true
+		}
+		k := c.constNamed(v.text)
+		if k == nil || k.val == nil {
+			return false
+		}
+		v = *k.val
+	}
+	return false
 }
 
 // parseNumber reads a C number; nil if it is none.
@@ -181,20 +304,61 @@ func (c *checker) link(d decl) {
 		}
 	}
 	for _, f := range fields {
-		if f.typ.name == "" {
-			continue
+		c.linkType(&f.typ)
+	}
+}
+
+func (c *checker) linkType(t *typeRef) {
+	switch {
+	case t.body != nil:
+		t.name, t.decl = t.body.head().name, t.body
+	case t.name == "":
+	case t.basic != named:
+		// As int32_t, which a file may declare itself.
+		if t.decl = c.types[t.name]; t.decl != nil {
+			t.basic = named
 		}
-		if f.typ.decl = c.types[f.typ.name]; f.typ.decl == nil {
-			c.errorf(f.typ.pos, "type '%s' is not declared", f.typ.name)
+	default:
+		if t.decl = c.typeNamed(t.name); t.decl == nil && !c.f.unsure[t.name] {
+			c.errorf(t.pos, "type '%s' is not declared%s", t.name, c.fromC(t.name))
 		}
 	}
+}
+
+// rpcNames are of <rpc/rpc.h>, which C rpcgen's code always includes.
+var rpcNames = map[string]bool{
+	"netobj": true, "bool_t": true, "enum_t": true, "caddr_t": true, "rpcprog_t": true, "rpcvers_t": true, "rpcproc_t": true,
+	"rpcprot_t": true, "rpcport_t": true, "des_block": true, "opaque_auth": true, "sockaddr_in": true, "size_t": true,
+	"netbuf": true, "MAXNETNAMELEN": true, "MAX_NETOBJ_SZ": true, "MAX_AUTH_BYTES": true,
+}
+
+// fromC says by which C headers a name may come into the file.
+func (c *checker) fromC(name string) string {
+	switch {
+	case rpcNames[name]:
+		return ": C has it from <rpc/rpc.h>; -import FILE.x, with its declaration, supplies it"
+	case len(c.pre.headers) == 0:
+		return ""
+	}
+	names := make([]string, len(c.pre.headers))
+	for i, h := range c.pre.headers {
+		names[i] = fmt.Sprintf("%s in line %d", h.name, h.pos.Line)
+	}
+	if len(names) > 4 {
+		names = append(names[:3], fmt.Sprintf("%d others", len(c.pre.headers)-3))
+	}
+	return fmt.Sprintf(": a C header may bring it (%%#include %s); -import FILE.x, with its declaration, supplies it", strings.Join(names, ", "))
 }
 
 // resolve looks at the numbers and fields of d, whose types are linked.
 func (c *checker) resolve(d decl) {
 	switch d := d.(type) {
 	case *constDecl:
-		if n := c.eval(d.val); n != nil && !n.IsInt64() && !n.IsUint64() {
+		if c.isString(d.val) {
+			if _, err := strconv.Unquote(`"` + d.val.text + `"`); d.val.isString && err != nil {
+				c.errorf(d.val.pos, "a string with an escape that Go does not have")
+			}
+		} else if n := c.eval(d.val); n != nil && !n.IsInt64() && !n.IsUint64() {
 			c.errorf(d.val.pos, "constant '%s' does not fit 64 bits", d.name)
 		}
 	case *enumDecl:
@@ -207,8 +371,9 @@ func (c *checker) resolve(d decl) {
 		}
 	case *structDecl:
 		c.fields("struct "+d.name, d.fields)
-		last := d.fields[len(d.fields)-1]
-		d.list = pointsTo(last) == d
+		if n := len(d.fields); n > 0 {
+			d.list = pointsTo(d.fields[n-1]) == d
+		}
 	case *unionDecl:
 		c.union(d)
 	case *typedefDecl:
@@ -238,7 +403,7 @@ func (c *checker) fields(owner string, fields []*field) {
 	seen := map[string]Pos{}
 	for _, f := range fields {
 		if old, ok := seen[f.name]; ok {
-			c.errorf(f.pos, "%s has a field '%s' in line %d already", owner, f.name, old.Line)
+			c.errorf(f.pos, "%s has a field '%s' in %s already", owner, f.name, where(old, f.pos))
 		}
 		seen[f.name] = f.pos
 		c.field(f)

@@ -1,6 +1,9 @@
 package rpcgen
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // union resolves a union: its discriminant, its labels, its arms.
 func (c *checker) union(u *unionDecl) {
@@ -12,6 +15,14 @@ func (c *checker) union(u *unionDecl) {
 	case u.disc.shape != one:
 		c.errorf(u.disc.typ.pos, "the discriminant of union %s is an array or a pointer", u.name)
 	case enum != nil || base.basic == int32Type:
+	case base.basic == int8Type:
+		lo, hi = math.MinInt8, math.MaxInt8
+	case base.basic == uint8Type:
+		lo, hi = 0, math.MaxUint8
+	case base.basic == int16Type:
+		lo, hi = math.MinInt16, math.MaxInt16
+	case base.basic == uint16Type:
+		lo, hi = 0, math.MaxUint16
 	case base.basic == boolean:
 		lo, hi = 0, 1
 	case base.basic == uint32Type:
@@ -20,7 +31,7 @@ func (c *checker) union(u *unionDecl) {
 		lo, hi = math.MinInt64, math.MaxInt64
 	case base.basic == uint64Type:
 		lo, hi = 0, math.MaxUint64
-	case base.name == "" || base.decl != nil:
+	case base.basic != named || base.decl != nil:
 		c.errorf(u.disc.typ.pos, "the discriminant of union %s is not an integer, bool or enum", u.name)
 	}
 	seen := map[int64]Pos{}
@@ -32,7 +43,7 @@ func (c *checker) union(u *unionDecl) {
 				continue
 			}
 			if old, dup := seen[n]; dup {
-				c.errorf(l.pos, "union %s has a case %s in line %d already", u.name, l.text, old.Line)
+				c.errorf(l.pos, "union %s has a case %s in %s already", u.name, l.text, where(old, l.pos))
 			}
 			seen[n] = l.pos
 			if enum != nil && !enum.has(c, n) {
@@ -43,12 +54,12 @@ func (c *checker) union(u *unionDecl) {
 			fields = append(fields, a.field)
 		}
 	}
-	c.fields("union "+u.name, append([]*field{u.disc}, fields...))
+	c.fields("union "+u.name, fields)
 }
 
 func (e *enumDecl) has(c *checker, n int64) bool {
 	for _, t := range e.tags {
-		if k := c.consts[t.name]; k != nil && k.enum == e {
+		if k := c.constNamed(t.name); k != nil && k.enum == e {
 			if v := c.evalConst(value{text: t.name, pos: t.pos}, k); v != nil && v.IsInt64() && v.Int64() == n {
 				return true
 			}
@@ -71,14 +82,14 @@ func (f *field) base() typeRef {
 }
 
 func (c *checker) program(g *programDecl) {
-	c.number(g.num, "program "+g.name, 0, math.MaxUint32)
-	versions := map[int64]bool{}
+	prog, progOK := c.number(g.num, "program "+g.name, 0, math.MaxUint32)
 	for _, v := range g.versions {
-		if n, ok := c.number(v.num, "version "+v.name, 0, math.MaxUint32); ok {
-			if versions[n] {
-				c.errorf(v.num.pos, "program %s has a version %d already", g.name, n)
-			}
-			versions[n] = true
+		n, ok := c.number(v.num, "version "+v.name, 0, math.MaxUint32)
+		key := fmt.Sprintf("%d.%d", prog, n)
+		if old, dup := c.programs[key]; dup && ok && progOK {
+			c.errorf(v.num.pos, "version %d of program %d is declared in %s already", n, prog, where(old, v.num.pos))
+		} else if ok {
+			c.programs[key] = v.num.pos
 		}
 		numbers, names := map[int64]bool{}, map[string]bool{}
 		for _, p := range v.procs {
@@ -96,22 +107,11 @@ func (c *checker) proc(v *version, p *proc, numbers map[int64]bool) {
 	for _, a := range p.args {
 		c.field(a)
 	}
-	if _, ok := c.consts[p.name]; ok {
-		c.errorf(p.pos, "procedure '%s' has the name of a constant", p.name)
-	}
 	n, ok := c.number(p.num, "procedure "+p.name, 0, math.MaxUint32)
-	if !ok {
-		return
-	}
-	if numbers[n] {
+	if ok && numbers[n] {
 		c.errorf(p.num.pos, "version %s has a procedure %d already", v.name, n)
 	}
-	numbers[n] = true
-	big := c.eval(p.num)
-	if old, ok := c.procs[p.name]; ok && old.Cmp(big) != 0 {
-		c.errorf(p.num.pos, "procedure '%s' is number %v in another version: a name has one number", p.name, old)
-	}
-	c.procs[p.name] = big
+	numbers[n] = ok || numbers[n]
 }
 
 // sizes looks for types that contain themselves, and ones that typedef themselves.
@@ -214,7 +214,7 @@ func (c *checker) minTypeSize(t typeRef) int64 {
 		return 8
 	case quadruple:
 		return 16
-	case named:
+	case named: // below
 	default:
 		return 4
 	}

@@ -111,6 +111,7 @@ func (k *codec) bound(f *field) string {
 // method are the names behind xdr.Append and Decoder's of the basic types.
 var method = map[basic]string{
 	boolean: "Bool", int32Type: "Int32", uint32Type: "Uint32", int64Type: "Int64", uint64Type: "Uint64",
+	int8Type: "Int8", uint8Type: "Uint8", int16Type: "Int16", uint16Type: "Uint16",
 	float: "Float32", double: "Float64", quadruple: "Quad",
 }
 
@@ -132,8 +133,19 @@ func deref(t typeRef, expr string) string {
 
 // receiver undoes deref: a method needs no star.
 func receiver(expr string) string {
-	if inner, ok := strings.CutPrefix(expr, "(*"); ok && strings.IndexByte(inner, ')') == len(inner)-1 {
-		return strings.TrimSuffix(inner, ")")
+	inner, ok := strings.CutPrefix(expr, "(*")
+	depth := 1
+	for i := 0; ok && i < len(inner); i++ {
+		switch inner[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		}
+		if depth == 0 && i == len(inner)-1 {
+			return inner[:i]
+		}
+		ok = depth > 0
 	}
 	return expr
 }
@@ -146,9 +158,10 @@ func addr(expr string) string {
 	return "&" + expr
 }
 
-// listOf returns the list struct that f points to, if it does.
-func listOf(f *field) *structDecl {
-	if s, ok := f.base().decl.(*structDecl); ok && f.shape == optional && s.list {
+// listOf returns the list struct that f points to, if it does. An imported one
+// does not count: its methods take the nodes after it along.
+func (g *generator) listOf(f *field) *structDecl {
+	if s, ok := f.base().decl.(*structDecl); ok && f.shape == optional && s.list && !g.foreign[s] {
 		return s
 	}
 	return nil
@@ -163,8 +176,8 @@ func (k *codec) append(f *field, expr, goType string) {
 		k.tryField(fmt.Sprintf("xdr.AppendOpaque(b, %s, %s)", expr, k.bound(f)))
 	case f.typ.basic == opaque:
 		k.plain(fmt.Sprintf("xdr.AppendFixedOpaque(b, %s[:])", expr))
-	case listOf(f) != nil:
-		k.try(fmt.Sprintf("append%sList(b, %s%s)", k.g.typeNames[listOf(f)], expr, k.depth(listOf(f))))
+	case k.g.listOf(f) != nil:
+		k.try(fmt.Sprintf("append%sList(b, %s%s)", k.g.typeNames[k.g.listOf(f)], expr, k.depth(k.g.listOf(f))))
 	case f.shape == optional:
 		k.pf("b = xdr.AppendBool(b, %s != nil)\nif %s != nil {\n", expr, expr)
 		k.appendElem(f.typ, deref(f.typ, expr))
@@ -236,8 +249,8 @@ func (k *codec) decode(f *field, expr, goType string) {
 		k.pf("%s = d.Opaque(%s)\n", strip(expr), k.bound(f))
 	case f.typ.basic == opaque:
 		k.pf("d.FixedOpaque(%s[:])\n", expr)
-	case listOf(f) != nil:
-		k.check(fmt.Sprintf("decode%sList(d, %s)", k.g.typeNames[listOf(f)], addr(expr)))
+	case k.g.listOf(f) != nil:
+		k.check(fmt.Sprintf("decode%sList(d, %s)", k.g.typeNames[k.g.listOf(f)], addr(expr)))
 	case f.shape == optional:
 		k.pf("%s = nil\nif d.Bool() {\n%s = new(%s)\n", strip(expr), strip(expr), k.g.elemType(f.typ))
 		k.decodeElem(f.typ, deref(f.typ, expr))
@@ -247,7 +260,7 @@ func (k *codec) decode(f *field, expr, goType string) {
 		k.closeLoop()
 	case f.shape == variable:
 		k.pf("%s = nil\nif n := d.ArrayLen(%s, %d); n > 0 {\n%s = make([]%s, n)\n", strip(expr), k.bound(f),
-			max(1, k.g.c.minTypeSize(f.typ)), strip(expr), k.g.elemType(f.typ))
+			max(1, k.g.minTypeSize(f.typ)), strip(expr), k.g.elemType(f.typ))
 		k.decodeElem(f.typ, k.index(expr))
 		k.closeLoop()
 		k.pf("}\n")
@@ -263,7 +276,7 @@ func (k *codec) decodeElem(t typeRef, expr string) {
 		return
 	}
 	if d, ok := t.decl.(*typedefDecl); ok {
-		f, name := d.field, k.g.typeNames[d]
+		f, name := d.field, k.g.named(k.g.typeNames[d])
 		switch {
 		case f.shape == one && f.typ.basic == named:
 			k.decodeElem(f.typ, expr)

@@ -1,73 +1,215 @@
 package rpcgen
 
-import "strings"
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
 
-// cond is an open #ifdef or #ifndef.
+// preprocessor is what the files of a unit share while they are read.
+type preprocessor struct {
+	*compiler
+	file   string // the unit's
+	defs   map[string][]*macro
+	tokens []token
+	lead   []comment // not yet given to a token
+	depth  int       // of #include
+	grown  int       // macros replaced
+	// What % lines say to the C compiler.
+	headers []cHeader
+	cdefs   map[string]*macro
+}
+
+// cHeader is a header that a % line includes.
+type cHeader struct {
+	name string // <rpc/xdr.h>
+	pos  Pos
+}
+
+// modes are runs of C rpcgen, of which each writes one file and defines one
+// name: what stands under #ifdef RPC_HDR is in the header alone. All that any
+// run would see counts here, since one run writes everything.
+type modes uint8
+
+const allModes modes = 1<<len(modeNames) - 1
+
+var modeNames = [...]string{"RPC_HDR", "RPC_XDR", "RPC_SVC", "RPC_CLNT", "RPC_TBL"}
+
+// macro is what #define or -D defines.
+type macro struct {
+	body   string
+	params []string
+	called bool // written with brackets
+	in     modes
+	busy   bool // being replaced: it is not replaced in itself
+}
+
+// Bounds against files that would never end.
+const (
+	maxIncludes  = 50      // deep
+	maxExpansion = 100_000 // macros replaced in one file
+)
+
+// cond is an open #if, #ifdef or #ifndef.
 type cond struct {
 	pos    Pos
 	word   string
-	active bool // the lines now read count
-	outer  bool // those around it count
+	outer  modes // that see the lines around it
+	taken  modes // that have seen a part of it
+	active modes // that see the lines now read
 	inElse bool
+}
+
+// preprocess returns the tokens of a file and what it includes, the last of
+// which is tokEOF.
+func preprocess(name, src string, c *compiler) *preprocessor {
+	p := &preprocessor{compiler: c, file: name, defs: map[string][]*macro{}, cdefs: map[string]*macro{}}
+	for i, n := range modeNames {
+		p.define(n, &macro{body: "1", in: 1 << i})
+	}
+	for k, v := range c.Defines {
+		p.define(k, &macro{body: v, in: allModes})
+	}
+	l := &lexer{preprocessor: p, file: name, src: src, line: 1, fresh: true, outer: allModes}
+	l.run()
+	p.emit(tokEOF, "", l.pos(), allModes)
+	return p
+}
+
+func (p *preprocessor) emit(kind tokenKind, text string, pos Pos, in modes) {
+	p.tokens = append(p.tokens, token{kind: kind, text: text, pos: pos, in: in, lead: p.lead})
+	p.lead = nil
+}
+
+// define makes m what name means in its modes; nil undefines it in all of in.
+func (p *preprocessor) define(name string, m *macro) {
+	p.undef(name, m.in)
+	p.defs[name] = append(p.defs[name], m)
+}
+
+func (p *preprocessor) undef(name string, in modes) {
+	for _, old := range p.defs[name] {
+		old.in &^= in
+	}
+	p.defs[name] = slices.DeleteFunc(p.defs[name], func(m *macro) bool { return m.in == 0 })
+}
+
+// lookup returns what name means in one of the modes, nil for nothing.
+func (p *preprocessor) lookup(name string, in modes) *macro {
+	for _, m := range p.defs[name] {
+		if m.in&in != 0 {
+			return m
+		}
+	}
+	return nil
+}
+
+// active returns the runs of C rpcgen that see what is now read.
+func (l *lexer) active() modes {
+	if n := len(l.conds); n > 0 {
+		return l.conds[n-1].active
+	}
+	return l.outer
+}
+
+// each returns those of in for which f holds.
+func each(in modes, f func(m modes) bool) (out modes) {
+	for m := modes(1); m <= allModes; m <<= 1 {
+		if in&m != 0 && f(m) {
+			out |= m
+		}
+	}
+	return out
+}
+
+// directiveLine returns the rest of a directive: comments are a space, and a
+// backslash at the end of a line joins it with the next.
+func (l *lexer) directiveLine() string {
+	var text strings.Builder
+	for l.off < len(l.src) && l.src[l.off] != '\n' {
+		c := l.src[l.off]
+		switch {
+		case l.spliced():
+		case c == '/' && (l.peek(1) == '*' || l.peek(1) == '/'):
+			l.commentText()
+			text.WriteByte(' ')
+		case c == '"' && endOfQuoted(l.src, l.off) > 0:
+			end := endOfQuoted(l.src, l.off)
+			text.WriteString(l.src[l.off:end])
+			l.off = end
+		default:
+			text.WriteByte(c)
+			l.off++
+		}
+	}
+	return strings.TrimSpace(text.String())
 }
 
 // directive runs a line that begins with #.
 func (l *lexer) directive() {
 	pos := l.pos()
 	l.off++
-	line := l.restOfLine()
-	if i := strings.Index(line, "//"); i >= 0 {
-		line = line[:i]
+	line := l.directiveLine()
+	n := 0
+	for n < len(line) && isLetter(line[n]) {
+		n++
 	}
-	if i := strings.Index(line, "/*"); i >= 0 {
-		j := strings.Index(line[i:], "*/")
-		if j < 0 { // it goes on: read it as a comment
-			l.off -= len(line) - i
-			if strings.HasSuffix(l.src[:l.off], "\r") {
-				l.off--
-			}
-		}
-		line = line[:i]
-	}
-	word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-	if i := strings.IndexByte(word, '\t'); i >= 0 {
-		word, rest = word[:i], word[i:]+" "+rest
-	}
-	fields := strings.Fields(rest)
+	word, rest := line[:n], strings.TrimSpace(line[n:])
 	switch word {
-	case "ifdef", "ifndef":
-		l.openCond(pos, word, fields)
-	case "if":
-		if !l.skipping() {
-			l.errorf(pos, "#if is not known: use #ifdef or #ifndef")
+	case "if", "ifdef", "ifndef":
+		c := cond{pos: pos, word: word, outer: l.active()}
+		c.active = l.holds(pos, word, rest, c.outer)
+		c.taken = c.active
+		l.conds = append(l.conds, c)
+		return
+	case "elif", "else", "endif":
+		l.closeCond(pos, word, rest)
+		return
+	}
+	if l.active() == 0 {
+		return
+	}
+	switch word {
+	case "define":
+		l.defineLine(pos, rest)
+	case "undef":
+		if !isName(rest) {
+			l.errorf(pos, "#undef wants one name")
 		}
-		l.conds = append(l.conds, cond{pos: pos, word: word}) // its #endif will come
-	case "else", "endif":
-		l.closeCond(pos, word)
-	case "define", "undef":
-		if !l.skipping() {
-			l.define(pos, word, fields)
+		l.undef(rest, l.active())
+	case "include":
+		l.include(pos, rest)
+	case "error":
+		l.errorf(pos, "#error %s", rest)
+	case "warning", "pragma", "ident", "line":
+		l.note(pos, "#%s is left out", word)
+	case "":
+		// Alone it means nothing; with a number it is a line that cpp wrote.
+		if rest != "" && !isDigit(rest[0]) {
+			l.errorf(pos, "# without a directive")
 		}
 	default:
-		if !l.skipping() {
-			l.errorf(pos, "#%s: this directive is not known", word)
-		}
+		l.errorf(pos, "#%s: this directive is not known", word)
 	}
 }
 
-func (l *lexer) openCond(pos Pos, word string, fields []string) {
-	if len(fields) != 1 {
+// holds returns those of in for which a condition is true.
+func (l *lexer) holds(pos Pos, word, rest string, in modes) modes {
+	if in == 0 {
+		return 0
+	}
+	if word == "if" || word == "elif" {
+		return l.evaluate(pos, word, rest, in)
+	}
+	if !isName(rest) {
 		l.errorf(pos, "#%s wants one name", word)
-		fields = []string{""}
 	}
-	_, defined := l.defs[fields[0]]
-	outer := !l.skipping()
-	l.conds = append(l.conds, cond{pos: pos, word: word, outer: outer, active: outer && defined == (word == "ifdef")})
+	return each(in, func(m modes) bool { return (l.lookup(rest, m) != nil) == (word == "ifdef") })
 }
 
-func (l *lexer) closeCond(pos Pos, word string) {
+func (l *lexer) closeCond(pos Pos, word, rest string) {
 	if len(l.conds) == 0 {
-		l.errorf(pos, "#%s without #ifdef", word)
+		l.errorf(pos, "#%s without #if", word)
 		return
 	}
 	c := &l.conds[len(l.conds)-1]
@@ -76,20 +218,191 @@ func (l *lexer) closeCond(pos Pos, word string) {
 		return
 	}
 	if c.inElse {
-		l.errorf(pos, "second #else")
+		l.errorf(pos, "#%s after the #else of the #%s in line %d", word, c.word, c.pos.Line)
 	}
-	c.inElse = true
-	c.active = c.outer && !c.active
+	left := c.outer &^ c.taken
+	if word == "else" {
+		c.inElse, c.active = true, left
+	} else {
+		c.active = l.holds(pos, word, rest, left)
+	}
+	c.taken |= c.active
 }
 
-func (l *lexer) define(pos Pos, word string, fields []string) {
-	if len(fields) == 0 || !isLetter(fields[0][0]) || strings.Contains(fields[0], "(") {
-		l.errorf(pos, "#%s wants a name", word)
+// defineLine reads what follows #define.
+func (l *lexer) defineLine(pos Pos, rest string) {
+	n := nameLen(rest)
+	name, m := rest[:n], &macro{in: l.active()}
+	if !isName(name) || name == "defined" {
+		l.errorf(pos, "#define wants a name")
 		return
 	}
-	if word == "undef" {
-		delete(l.defs, fields[0])
+	rest = rest[n:]
+	if strings.HasPrefix(rest, "(") {
+		list, body, ok := strings.Cut(rest[1:], ")")
+		m.called, rest = true, body
+		for _, p := range strings.Split(list, ",") {
+			p = strings.TrimSpace(p)
+			m.params = append(m.params, p)
+			ok = ok && (isName(p) || list == "")
+		}
+		if strings.TrimSpace(list) == "" {
+			m.params = nil
+		} else if !ok {
+			l.errorf(pos, "#define %s: its arguments are not names", name)
+			return
+		}
+	}
+	m.body = strings.TrimSpace(rest)
+	l.define(name, m)
+}
+
+// include reads a file in the place of an #include.
+func (l *lexer) include(pos Pos, rest string) {
+	name, dirs := "", l.Include
+	switch n := len(rest); {
+	case n > 2 && rest[0] == '"' && rest[n-1] == '"':
+		name, dirs = rest[1:n-1], append([]string{filepath.Dir(l.file)}, dirs...)
+	case n > 2 && rest[0] == '<' && rest[n-1] == '>':
+		name = rest[1 : n-1]
+	default:
+		l.errorf(pos, `#include wants "FILE" or <FILE>`)
 		return
 	}
-	l.defs[fields[0]] = strings.Join(fields[1:], " ")
+	if strings.HasSuffix(name, ".h") {
+		l.errorf(pos, "#include %s is a C header, which has no XDR: put %% before the #, and give its types with -import FILE.x", rest)
+		return
+	}
+	if l.depth >= maxIncludes {
+		l.errorf(pos, "#include %s: %d files deep, in a circle?", rest, l.depth)
+		return
+	}
+	if filepath.IsAbs(name) {
+		dirs = []string{""}
+	}
+	for _, dir := range dirs {
+		path := filepath.Join(dir, name)
+		if l.imported(path) {
+			l.note(pos, "%s is imported, so not included", path)
+			return
+		}
+		src, err := l.read(path)
+		if err != nil {
+			continue
+		}
+		l.note(pos, "%s is included", path)
+		l.faults.source(path, src)
+		l.depth++
+		sub := &lexer{preprocessor: l.preprocessor, file: path, src: src, line: 1, fresh: true, outer: l.active()}
+		sub.run()
+		l.depth--
+		return
+	}
+	l.errorf(pos, "#include %s is not found in %s: -I DIR adds a folder", rest, strings.Join(dirs, ", "))
+}
+
+// forC steps over a line that C rpcgen copies to its output, and keeps what
+// explains a name that is missing.
+func (l *lexer) forC() {
+	pos := l.pos()
+	text := strings.TrimSpace(strings.TrimPrefix(l.restOfLine(), "%"))
+	if text != "" {
+		l.note(pos, "for C only, left out: %s", text)
+	}
+	directive, ok := strings.CutPrefix(text, "#")
+	if !ok {
+		return
+	}
+	fields := strings.Fields(directive)
+	switch {
+	case len(fields) >= 2 && fields[0] == "include":
+		l.headers = append(l.headers, cHeader{name: fields[1], pos: pos})
+	case len(fields) >= 3 && fields[0] == "define" && isName(fields[1]):
+		l.cdefs[fields[1]] = &macro{body: strings.Join(fields[2:], " ")}
+	}
+}
+
+// ident emits an identifier, or what it is defined as.
+func (l *lexer) ident(name string, pos Pos) {
+	m := l.lookup(name, l.active())
+	if m == nil || m.busy {
+		l.emit(tokIdent, name, pos, l.active())
+		return
+	}
+	body := m.body
+	if m.called {
+		args, ok := l.arguments(pos, name)
+		if !ok {
+			l.emit(tokIdent, name, pos, l.active())
+			return
+		}
+		if len(args) != len(m.params) {
+			l.errorf(pos, "%s has %d arguments, not %d", name, len(m.params), len(args))
+			return
+		}
+		body = m.replace(args)
+	}
+	if l.grown++; l.grown > maxExpansion {
+		if l.grown == maxExpansion+1 {
+			l.errorf(pos, "more than %d macros replaced", maxExpansion)
+		}
+		return
+	}
+	m.busy = true
+	sub := &lexer{preprocessor: l.preprocessor, file: l.file, src: body, line: 1, outer: l.active(), at: &pos, macro: name}
+	for sub.next() {
+	}
+	m.busy = false
+}
+
+// arguments reads what a macro is called with; false where no bracket follows.
+func (l *lexer) arguments(pos Pos, name string) ([]string, bool) {
+	rest := l.src[l.off:]
+	open := len(rest) - len(strings.TrimLeft(rest, " \t"))
+	if open == len(rest) || rest[open] != '(' {
+		return nil, false
+	}
+	var args []string
+	depth, start := 0, open+1
+	for i := open; i < len(rest) && rest[i] != '\n'; i++ {
+		switch c := rest[i]; {
+		case c == '(':
+			depth++
+		case c == ')' && depth > 1:
+			depth--
+		case c == ')' || c == ',' && depth == 1:
+			args = append(args, strings.TrimSpace(rest[start:i]))
+			start = i + 1
+			if c == ')' {
+				l.off += start
+				if len(args) == 1 && args[0] == "" {
+					args = nil
+				}
+				return args, true
+			}
+		}
+	}
+	l.errorf(pos, "the arguments of %s have no end in its line", name)
+	l.restOfLine()
+	return nil, false
+}
+
+// replace returns the body of m with args for its parameters.
+func (m *macro) replace(args []string) string {
+	var out strings.Builder
+	for i := 0; i < len(m.body); {
+		n := i + nameLen(m.body[i:])
+		if n == i {
+			out.WriteByte(m.body[i])
+			i++
+			continue
+		}
+		word := m.body[i:n]
+		if k := slices.Index(m.params, word); k >= 0 {
+			word = args[k]
+		}
+		out.WriteString(word)
+		i = n
+	}
+	return out.String()
 }

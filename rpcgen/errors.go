@@ -7,18 +7,22 @@ import (
 	"strings"
 )
 
-// Pos is a place in a file; both count from 1, columns in bytes.
-type Pos struct{ Line, Col int }
+// Pos is a place in a file; lines and columns count from 1, columns in bytes.
+type Pos struct {
+	File      string
+	Line, Col int
+}
+
+func (p Pos) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col) }
 
 // Error is one fault of an .x file.
 type Error struct {
-	File string
 	Pos
 	Msg  string
 	Text string // the line
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Col, e.Msg) }
+func (e *Error) Error() string { return e.Pos.String() + ": " + e.Msg }
 
 // Excerpt returns the line with a caret under the place, as two lines; "" where
 // the line is empty.
@@ -41,7 +45,8 @@ func (e *Error) Excerpt() string {
 // maxErrors bounds what is reported of one file.
 const maxErrors = 50
 
-// ErrorList is all faults of an .x file, in their order.
+// ErrorList is all faults of an .x file and of those it includes or imports, in
+// their order.
 type ErrorList []*Error
 
 func (l ErrorList) Error() string {
@@ -52,26 +57,55 @@ func (l ErrorList) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-func (l *ErrorList) add(file string, pos Pos, format string, args ...any) {
-	if len(*l) < maxErrors {
-		*l = append(*l, &Error{File: file, Pos: pos, Msg: fmt.Sprintf(format, args...)})
+// faults collects the errors of a compilation.
+type faults struct {
+	list  ErrorList
+	files []string // in the order they were read
+	texts map[string]string
+}
+
+// source says what stands in a file.
+func (f *faults) source(file, text string) {
+	if f.texts == nil {
+		f.texts = map[string]string{}
+	}
+	if _, known := f.texts[file]; !known {
+		f.files = append(f.files, file)
+		f.texts[file] = text
 	}
 }
 
-// err returns the list as an error, sorted and with the lines of src, or nil
-// where it is empty.
-func (l ErrorList) err(src string) error {
-	if len(l) == 0 {
-		return nil
+// add notes a fault; a place has one at most.
+func (f *faults) add(pos Pos, format string, args ...any) {
+	if len(f.list) >= maxErrors {
+		return
 	}
-	lines := strings.Split(src, "\n")
-	for _, e := range l {
-		if e.Line <= len(lines) {
-			e.Text = strings.TrimSuffix(lines[e.Line-1], "\r")
+	for _, e := range f.list {
+		if e.Pos == pos {
+			return
 		}
 	}
-	slices.SortStableFunc(l, func(a, b *Error) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	f.list = append(f.list, &Error{Pos: pos, Msg: fmt.Sprintf(format, args...)})
+}
+
+// err returns the list as an error, sorted and with the lines it speaks of, or
+// nil where it is empty.
+func (f *faults) err() error {
+	if len(f.list) == 0 {
+		return nil
+	}
+	lines := map[string][]string{}
+	for file, text := range f.texts {
+		lines[file] = strings.Split(text, "\n")
+	}
+	for _, e := range f.list {
+		if of := lines[e.File]; e.Line <= len(of) {
+			e.Text = strings.TrimSuffix(of[e.Line-1], "\r")
+		}
+	}
+	slices.SortStableFunc(f.list, func(a, b *Error) int {
+		return cmp.Or(cmp.Compare(slices.Index(f.files, a.File), slices.Index(f.files, b.File)),
+			cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
 	})
-	return l
+	return f.list
 }

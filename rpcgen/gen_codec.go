@@ -61,14 +61,14 @@ func (k *codec) enter(d decl) {
 func (k *codec) appendFields(d decl, fields []*field) {
 	for _, f := range fields {
 		k.where = d.head().name + "." + f.name
-		k.append(f, "v."+k.g.fieldNames[f], k.g.goType(f))
+		k.append(f, "v."+k.g.names.fields[f], k.g.goType(f))
 	}
 }
 
 // decodeFields reads the fields of v.
 func (k *codec) decodeFields(fields []*field) {
 	for _, f := range fields {
-		k.decode(f, "v."+k.g.fieldNames[f], k.g.goType(f))
+		k.decode(f, "v."+k.g.names.fields[f], k.g.goType(f))
 	}
 }
 
@@ -86,7 +86,7 @@ func (g *generator) structCodec(d *structDecl) {
 // loop over the nodes.
 func (g *generator) listCodec(d *structDecl, name string) {
 	last := len(d.fields) - 1
-	fields, next := d.fields[:last], g.fieldNames[d.fields[last]]
+	fields, next := d.fields[:last], g.names.fields[d.fields[last]]
 	param, pass, zero := "", "", ""
 	if g.recursive[d] {
 		param, pass, zero = ", depth int", ", depth", ", 0"
@@ -117,7 +117,7 @@ func (g *generator) listCodec(d *structDecl, name string) {
 	g.pf("b = xdr.AppendBool(b, true)\nif b, err = v.appendNode(b%s); err != nil {\nreturn b, err\n}\n}\n", pass)
 	g.pf("return xdr.AppendBool(b, false), nil\n}\n\n")
 
-	size := max(1, min(g.c.minTypeSize(typeRef{decl: d}), math.MaxInt32))
+	size := max(1, min(g.minTypeSize(typeRef{decl: d}), math.MaxInt32))
 	g.pf("// decode%sList reads a list into *p.\n", name)
 	g.pf("func decode%sList(d *xdr.Decoder, p **%s) error {\nvar free []%s\nvar slabs xdr.Slabs\n*p = nil\nfor d.More() {\n", name, name, name)
 	g.pf("if len(free) == 0 {\nfree = make([]%s, slabs.Next(d, %d))\n}\nn := &free[0]\nfree = free[1:]\n", name, size)
@@ -125,7 +125,7 @@ func (g *generator) listCodec(d *structDecl, name string) {
 }
 
 func (g *generator) unionCodec(d *unionDecl) {
-	name, disc := g.typeNames[d], "v."+g.fieldNames[d.disc]
+	name, disc := g.typeNames[d], "v."+g.names.fields[d.disc]
 	unknown := fmt.Sprintf("xdr.UnionError(%q, %s)", d.name, g.discNumber(d, disc))
 	g.methods(d, name,
 		func(k *codec) {
@@ -141,7 +141,7 @@ func (g *generator) unionCodec(d *unionDecl) {
 
 // arms writes a switch over the arms of a union.
 func (k *codec) arms(d *unionDecl, unknown string, each func(f *field)) {
-	k.pf("switch v.%s {\n", k.g.fieldNames[d.disc])
+	k.pf("switch v.%s {\n", k.g.names.fields[d.disc])
 	for _, a := range d.arms {
 		if a == d.deflt {
 			k.pf("default:\n")
@@ -166,10 +166,10 @@ func (k *codec) arms(d *unionDecl, unknown string, each func(f *field)) {
 func (g *generator) label(d *unionDecl, l value) string {
 	base := d.disc.base()
 	if base.basic == boolean {
-		return fmt.Sprint(g.c.eval(l).Sign() != 0)
+		return fmt.Sprint(g.eval(l).Sign() != 0)
 	}
-	if k := g.c.consts[l.text]; k != nil && k.enum != nil && base.decl == k.enum {
-		return g.constNames[l.text]
+	if k := g.constNamed(l.text); k != nil && k.enum != nil && base.decl == k.enum {
+		return g.named(g.constNames[l.text])
 	}
 	return g.goValue(l)
 }

@@ -14,7 +14,7 @@ type stub struct {
 }
 
 func (g *generator) stub(p *proc) stub {
-	s := stub{method: g.methodNames[p]}
+	s := stub{method: g.names.methods[p]}
 	for i, a := range p.args {
 		name := "arg"
 		if len(p.args) > 1 {
@@ -66,7 +66,7 @@ func (g *generator) eachVersion(do func(d *programDecl, v *version)) {
 // clients writes a client for each version.
 func (g *generator) clients() {
 	g.eachVersion(func(d *programDecl, v *version) {
-		name := g.stubNames[v] + "Client"
+		name := g.names.stubs[v] + "Client"
 		g.use("context")
 		g.use(rpcPath)
 		g.doc(name+" calls version "+v.name+" of the program "+d.name+".", v.docs)
@@ -96,7 +96,7 @@ func (g *generator) clientMethod(d *programDecl, v *version, p *proc, client str
 		})
 		g.pf(")\n")
 	}
-	call := fmt.Sprintf("c.c.Call(ctx, %s, %s, %s, %s, ", g.constNames[d.name], g.constNames[v.name], g.constNames[p.name], args)
+	call := fmt.Sprintf("c.c.Call(ctx, %s, %s, %s, %s, ", g.constNames[d.name], g.constNames[v.name], g.names.procs[p], args)
 	switch {
 	case s.result == "":
 		g.pf("return %snil)\n}\n\n", call)
@@ -114,7 +114,7 @@ func (g *generator) clientMethod(d *programDecl, v *version, p *proc, client str
 // servers writes an interface and a Register function for each version.
 func (g *generator) servers() {
 	g.eachVersion(func(d *programDecl, v *version) {
-		name := g.stubNames[v]
+		name := g.names.stubs[v]
 		g.use("context")
 		g.use(rpcPath)
 		g.use(xdrPath)
@@ -134,14 +134,14 @@ func (g *generator) servers() {
 		g.pf("switch call.Proc {\n")
 		hasNull := false
 		for _, p := range v.procs {
-			n := g.c.eval(p.num)
+			n := g.eval(p.num)
 			hasNull = hasNull || n.Sign() == 0
 		}
 		if !hasNull {
 			g.pf("case 0:\nreturn reply, nil\n")
 		}
 		for _, p := range v.procs {
-			g.pf("case %s:\nreturn serve%s%s(ctx, h, args, reply)\n", g.constNames[p.name], name, g.methodNames[p])
+			g.pf("case %s:\nreturn serve%s%s(ctx, h, args, reply)\n", g.names.procs[p], name, g.names.methods[p])
 		}
 		g.pf("}\nreturn reply, rpc.ErrProcUnavail\n}))\n}\n\n")
 		for _, p := range v.procs {

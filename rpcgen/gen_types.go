@@ -2,6 +2,8 @@ package rpcgen
 
 import (
 	"fmt"
+	gotoken "go/token"
+	"strconv"
 	"strings"
 )
 
@@ -32,21 +34,31 @@ func (g *generator) types() {
 	}
 }
 
-// goValue returns a number or a constant's Go name, as an untyped constant.
+// goValue returns a number, a string or a constant's Go name, as an untyped
+// constant.
 func (g *generator) goValue(v value) string {
-	name, ok := g.constNames[v.text]
-	if !ok {
+	switch name, ok := g.constNames[v.text]; {
+	case v.isString:
+		text, err := strconv.Unquote(`"` + v.text + `"`)
+		if err != nil {
+			return strconv.Quote(v.text)
+		}
+		return strconv.Quote(text)
+	case !isName(v.text):
 		return v.text
-	}
-	for k := g.c.consts[v.text]; k != nil && k.num != nil; k = g.c.consts[k.val.text] {
-		if k.enum != nil || k.pos.Line == 0 {
-			return k.num.String() // its Go constant has a type of its own
+	case !ok: // from a %#define
+		return g.eval(v).String()
+	default:
+		for k := g.numberNamed(v.text); k != nil && k.num != nil; k = g.numberNamed(k.val.text) {
+			if k.enum != nil || k.pos.Line == 0 {
+				return k.num.String() // its Go constant has a type of its own
+			}
+			if k.val == nil {
+				break
+			}
 		}
-		if k.val == nil {
-			break
-		}
+		return g.named(name)
 	}
-	return name
 }
 
 // goType returns the Go type of f.
@@ -68,6 +80,7 @@ func (g *generator) goType(f *field) string {
 
 var goBasic = map[basic]string{
 	boolean: "bool", int32Type: "int32", uint32Type: "uint32", int64Type: "int64", uint64Type: "uint64",
+	int8Type: "int8", uint8Type: "uint8", int16Type: "int16", uint16Type: "uint16",
 	float: "float32", double: "float64", quadruple: "[16]byte", text: "string", opaque: "byte",
 }
 
@@ -75,7 +88,7 @@ func (g *generator) elemType(t typeRef) string {
 	if t.basic != named {
 		return goBasic[t.basic]
 	}
-	return g.typeNames[t.decl]
+	return g.named(g.typeNames[t.decl])
 }
 
 func (g *generator) enum(d *enumDecl) {
@@ -131,26 +144,19 @@ func (g *generator) member(f *field) {
 	}
 	g.apart(f.docs)
 	g.comment(f.docs.lead)
-	name := g.fieldNames[f]
+	name := g.names.fields[f]
 	g.pf("%s %s%s%s\n", name, g.goType(f), tail(f.docs), renamed(name, camel(f.name), f.name))
 }
 
 func (g *generator) unionType(d *unionDecl) {
 	name := g.typeNames[d]
-	g.doc(name+" is the union "+d.name+": "+g.fieldNames[d.disc]+" says which of the other fields counts.", d.docs)
+	g.doc(name+" is the union "+d.name+": "+g.names.fields[d.disc]+" says which of the other fields counts.", d.docs)
 	g.pf("type %s struct {%s\n", name, renamed(name, camel(d.name), d.name))
-	g.pf("%s %s\n", g.fieldNames[d.disc], g.goType(d.disc))
+	g.pf("%s %s\n", g.names.fields[d.disc], g.goType(d.disc))
 	for _, a := range d.arms {
-		var labels []string
-		for _, l := range a.labels {
-			labels = append(labels, l.text)
-		}
-		if a == d.deflt {
-			labels = append(labels, "default")
-		}
 		g.apart(a.docs)
 		g.comment(a.docs.lead)
-		where := strings.Join(labels, ", ")
+		where := g.armLabels(d, a)
 		if a.field == nil {
 			g.pf("// %s: void%s\n", where, strings.Replace(tail(a.docs), " // ", "; ", 1))
 			continue
@@ -160,12 +166,68 @@ func (g *generator) unionType(d *unionDecl) {
 		if len(a.docs.tail) == 0 {
 			f.docs.tail = []string{where}
 		}
-		g.fieldNames[&f] = g.fieldNames[a.field]
+		g.names.fields[&f] = g.names.fields[a.field]
 		g.member(&f)
 	}
 	g.rest(d.rest)
 	g.pf("}\n\n")
+	g.makers(d)
 	g.unionCodec(d)
+}
+
+// makers writes a function for each arm that makes a union with it.
+func (g *generator) makers(d *unionDecl) {
+	name, disc := g.typeNames[d], g.names.fields[d.disc]
+	for _, a := range d.arms {
+		maker, labels := g.names.makers[a], g.armLabels(d, a)
+		var params, set []string
+		if len(a.labels) == 1 && a != d.deflt {
+			set = append(set, disc+": "+g.label(d, a.labels[0]))
+		} else {
+			p := g.param(disc, "d")
+			params = append(params, p+" "+g.goType(d.disc))
+			set = append(set, disc+": "+p)
+		}
+		if a.field != nil {
+			p := g.param(g.names.fields[a.field], "v")
+			if len(params) > 0 && strings.HasPrefix(params[0], p+" ") {
+				p = "v"
+			}
+			params = append(params, p+" "+g.goType(a.field))
+			set = append(set, g.names.fields[a.field]+": "+p)
+		}
+		which := "whose " + disc + " is " + labels
+		switch {
+		case a == d.deflt && len(a.labels) == 0:
+			which = "whose " + disc + " has no arm of its own"
+		case len(a.labels) > 1 || a == d.deflt:
+			which = "whose " + disc + " is one of " + labels
+		}
+		g.pf("// %s returns the %s %s.\nfunc %s(%s) %s {\n", maker, name, which, maker, strings.Join(params, ", "), name)
+		g.pf("return %s{%s}\n}\n\n", name, strings.Join(set, ", "))
+	}
+}
+
+// param returns a parameter's name for a field: the field's where that hides
+// nothing, else other.
+func (g *generator) param(field, other string) string {
+	name := strings.ToLower(field[:1]) + field[1:]
+	if g.names.pkg[name] || gotoken.IsKeyword(name) || strings.HasSuffix(name, "_") {
+		return other
+	}
+	return name
+}
+
+// armLabels returns what selects an arm, as in the .x file.
+func (g *generator) armLabels(d *unionDecl, a *arm) string {
+	var labels []string
+	for _, l := range a.labels {
+		labels = append(labels, l.text)
+	}
+	if a == d.deflt {
+		labels = append(labels, "default")
+	}
+	return strings.Join(labels, ", ")
 }
 
 func (g *generator) typedef(d *typedefDecl) {
@@ -202,15 +264,18 @@ func (g *generator) boundNote(f *field) string {
 func (g *generator) programConsts(d *programDecl) {
 	g.doc("Numbers of the program "+d.name+", its versions and procedures.", d.docs)
 	g.pf("const (\n%s = %s\n", g.constNames[d.name], g.goValue(d.num))
+	once := func(name string, num value, x, tail string) {
+		if !g.written[name] {
+			g.written[name] = true
+			g.pf("%s = %s%s%s\n", name, g.goValue(num), tail, renamed(name, x, x))
+		}
+	}
 	for _, v := range d.versions {
-		g.pf("%s = %s%s\n", g.constNames[v.name], g.goValue(v.num), tail(v.docs))
+		once(g.constNames[v.name], v.num, v.name, tail(v.docs))
 	}
 	for _, v := range d.versions {
 		for _, p := range v.procs {
-			if !g.written[p.name] {
-				g.written[p.name] = true
-				g.pf("%s = %s\n", g.constNames[p.name], g.goValue(p.num))
-			}
+			once(g.names.procs[p], p.num, p.name, "")
 		}
 	}
 	g.pf(")\n\n")

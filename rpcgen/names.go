@@ -38,6 +38,18 @@ func (s scope) pick(name string) string {
 	return name
 }
 
+// pickAll returns name with as many "_" behind it as it takes that all names
+// made from it are new, of which it takes those of made.
+func (s scope) pickAll(name string, made func(name string) []string, others func(name string) []string) string {
+	for !s.free(made(name)...) || !s.free(others(name)...) {
+		name += "_"
+	}
+	for _, n := range made(name) {
+		s[n] = true
+	}
+	return name
+}
+
 // free says whether none of names is taken.
 func (s scope) free(names ...string) bool {
 	for _, n := range names {
@@ -54,84 +66,147 @@ var local = []string{
 	"math", "n", "p", "reply", "res", "rpc", "s", "slabs", "strconv", "v", "xdr",
 }
 
-// newScope returns the scope of a package, in which the names that the
-// generated code itself needs are taken.
-func newScope() scope {
-	s := scope{}
-	for _, n := range types.Universe.Names() {
-		s[n] = true
-	}
-	for _, n := range local {
-		s[n] = true
-	}
-	return s
+// naming has the Go names of a unit.
+type naming struct {
+	pkg     scope
+	types   map[decl]string
+	consts  map[string]string // also of programs and versions
+	procs   map[*proc]string  // numbers of procedures
+	stubs   map[*version]string
+	methods map[*proc]string
+	fields  map[*field]string
+	makers  map[*arm]string   // constructors
+	numbers map[string]string // the Go name of a procedure's "NAME NUMBER"
 }
 
-// names gives every declaration its Go names, in order of appearance.
-func (g *generator) names() {
-	for _, d := range g.f.decls {
-		h := d.head()
-		switch d := d.(type) {
-		case *constDecl:
-			g.constNames[h.name] = g.pkg.pick(h.name)
-		case *enumDecl:
-			g.typeNames[d] = g.typeName(d)
-			for _, t := range d.tags {
-				g.constNames[t.name] = g.pkg.pick(t.name)
-			}
-		case *structDecl, *unionDecl, *typedefDecl:
-			g.typeNames[d] = g.typeName(d)
-		case *programDecl:
-			g.programNames(d)
+// nameAll gives every declaration its Go names, in order of appearance. Units
+// that were imported before have theirs.
+func (u *unit) nameAll() {
+	n := &naming{
+		pkg: scope{}, types: map[decl]string{}, consts: map[string]string{"TRUE": "true", "FALSE": "false"}, procs: map[*proc]string{},
+		stubs: map[*version]string{}, methods: map[*proc]string{}, fields: map[*field]string{}, makers: map[*arm]string{}, numbers: map[string]string{},
+	}
+	for _, list := range [][]string{types.Universe.Names(), local} {
+		for _, name := range list {
+			n.pkg[name] = true
+		}
+	}
+	u.names = n
+	for _, other := range u.units {
+		if other == u {
+			break
+		}
+		if other.path != "" {
+			n.pkg[qualifier(other.path)] = true
+			continue
+		}
+		for name := range other.names.pkg {
+			n.pkg[name] = true
+		}
+	}
+	for _, d := range u.f.decls {
+		u.nameDecl(n, d)
+	}
+	for _, d := range u.f.decls { // last, so that they take no name of others
+		if union, ok := d.(*unionDecl); ok {
+			u.nameMakers(n, union)
 		}
 	}
 }
 
-// typeName picks a type's name such that the functions made from it are free too.
-func (g *generator) typeName(d decl) string {
-	name := camel(d.head().name)
-	for !g.pkg.free(name, "Append"+name, "Decode"+name, "append"+name+"List", "decode"+name+"List") {
-		name += "_"
+// told reports a name that is not the rule's.
+func (u *unit) told(pos Pos, xName, goName, rule string) string {
+	if goName != rule {
+		u.note(pos, "'%s' is %s in Go: %s is taken", xName, goName, rule)
 	}
-	for _, n := range []string{name, "append" + name + "List", "decode" + name + "List"} {
-		g.pkg[n] = true
-	}
-	if t, ok := d.(*typedefDecl); ok && t.field.shape == optional {
-		g.pkg["Append"+name], g.pkg["Decode"+name] = true, true
-	}
-	return name
+	return goName
 }
 
-func (g *generator) programNames(d *programDecl) {
-	g.constNames[d.name] = g.pkg.pick(d.name)
+func (u *unit) nameDecl(n *naming, d decl) {
+	h := d.head()
+	switch d := d.(type) {
+	case *constDecl:
+		n.consts[h.name] = u.told(h.pos, h.name, n.pkg.pick(h.name), h.name)
+	case *enumDecl:
+		u.nameType(n, d)
+		for _, t := range d.tags {
+			n.consts[t.name] = u.told(t.pos, t.name, n.pkg.pick(t.name), t.name)
+		}
+	case *structDecl, *unionDecl:
+		u.nameType(n, d)
+		s := scope{"AppendXDR": true, "DecodeXDR": true}
+		for _, f := range parts(d) {
+			n.fields[f] = u.told(f.pos, f.name, s.pick(camel(f.name)), camel(f.name))
+		}
+	case *typedefDecl:
+		u.nameType(n, d)
+	case *programDecl:
+		u.nameProgram(n, d)
+	}
+}
+
+// nameType picks a type's name such that the functions made from it are free too.
+func (u *unit) nameType(n *naming, d decl) {
+	h := d.head()
+	alias := false
+	if t, ok := d.(*typedefDecl); ok {
+		alias = t.field.shape == optional
+	}
+	functions := func(name string) []string { return []string{"Append" + name, "Decode" + name} }
+	n.types[d] = n.pkg.pickAll(camel(h.name), func(name string) []string {
+		made := []string{name, "append" + name + "List", "decode" + name + "List"}
+		if alias {
+			made = append(made, functions(name)...)
+		}
+		return made
+	}, functions)
+	u.told(h.pos, h.name, n.types[d], camel(h.name))
+}
+
+func (u *unit) nameProgram(n *naming, d *programDecl) {
+	n.consts[d.name] = u.told(d.pos, d.name, n.pkg.pick(d.name), d.name)
 	for _, v := range d.versions {
-		g.constNames[v.name] = g.pkg.pick(v.name)
+		if n.consts[v.name] == "" {
+			n.consts[v.name] = u.told(v.pos, v.name, n.pkg.pick(v.name), v.name)
+		}
 		for _, p := range v.procs {
-			if _, ok := g.constNames[p.name]; !ok {
-				g.constNames[p.name] = g.pkg.pick(p.name)
+			key := p.name
+			if num := u.eval(p.num); num != nil {
+				key += " " + num.String()
+			}
+			if n.numbers[key] == "" {
+				n.numbers[key] = u.told(p.pos, p.name, n.pkg.pick(p.name), p.name)
+			}
+			n.procs[p] = n.numbers[key]
+			if n.consts[p.name] == "" {
+				n.consts[p.name] = n.procs[p]
 			}
 		}
-		name := camel(d.name) + camel(v.name)
-		for !g.pkg.free(name+"Client", "New"+name+"Client", name+"Handler", "Register"+name) {
-			name += "_"
-		}
-		for _, n := range []string{name + "Client", "New" + name + "Client", name + "Handler", "Register" + name} {
-			g.pkg[n] = true
-		}
-		g.stubNames[v] = name
+		rule := camel(d.name) + camel(v.name)
+		n.stubs[v] = n.pkg.pickAll(rule, func(name string) []string {
+			return []string{name + "Client", "New" + name + "Client", name + "Handler", "Register" + name}
+		}, func(string) []string { return nil })
+		u.told(v.pos, v.name, n.stubs[v], rule)
 		methods := scope{}
 		for _, p := range v.procs {
-			g.methodNames[p] = methods.pick(camel(p.name))
+			n.methods[p] = u.told(p.pos, p.name, methods.pick(camel(p.name)), camel(p.name))
 		}
 	}
 }
 
-// fieldNames gives the fields of one struct or union their names.
-func fieldNames(fields []*field) map[*field]string {
-	s := scope{"AppendXDR": true, "DecodeXDR": true}
-	names := map[*field]string{}
-	for _, f := range fields {
-		names[f] = s.pick(camel(f.name))
+// nameMakers picks the names of the functions that make a value of each arm:
+// after its field, or what selects it.
+func (u *unit) nameMakers(n *naming, d *unionDecl) {
+	for _, a := range d.arms {
+		name := "Default"
+		switch {
+		case a.field != nil:
+			name = n.fields[a.field]
+		case a != d.deflt && isName(a.labels[0].text):
+			name = camel(a.labels[0].text)
+		case a != d.deflt:
+			name = "Case" + strings.Replace(a.labels[0].text, "-", "Minus", 1)
+		}
+		n.makers[a] = n.pkg.pick("New" + n.types[d] + strings.TrimRight(name, "_"))
 	}
-	return names
 }

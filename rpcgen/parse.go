@@ -2,59 +2,115 @@ package rpcgen
 
 import "fmt"
 
-// parser reads the grammar of RFC 4506 section 6.3 and RFC 5531 section 12.
+// parser reads the grammar of RFC 4506 section 6.3 and RFC 5531 section 12,
+// with what C rpcgen and others add.
 type parser struct {
-	file   string
+	*compiler
 	tokens []token
 	i      int
-	errs   *ErrorList
+	f      *file
+	owner  *declHead // of the fields now read
+	bodies []decl    // declared inside the declaration now read
 }
 
-// bailout leaves a declaration that could not be read.
+// bailout leaves what could not be read.
 type bailout struct{}
 
-// parse reads a file's tokens. After a fault it goes on with the next
+// parse reads a file's tokens. After a fault it goes on with the next field or
 // declaration, so that all faults are reported.
-func parse(name string, tokens []token, errs *ErrorList) *file {
-	p := &parser{file: name, tokens: tokens, errs: errs}
-	f := &file{name: name}
-	for p.cur().kind != tokEOF {
-		if d := p.declOrSync(); d != nil {
-			f.decls = append(f.decls, d)
-		}
-	}
-	f.tail = p.cur().lead
-	return f
+func parse(c *compiler, tokens []token) *file {
+	p := &parser{compiler: c, tokens: tokens, f: &file{unsure: map[string]bool{}}}
+	p.decls(func() bool { return p.cur().kind == tokEOF })
+	p.f.tail = p.cur().lead
+	return p.f
 }
 
-func (p *parser) declOrSync() (d decl) {
-	start := p.i
-	defer func() {
-		if r := recover(); r != nil {
-			if _, ok := r.(bailout); !ok {
-				panic(r)
-			}
+// decls reads declarations up to the end.
+func (p *parser) decls(end func() bool) {
+	for !end() && p.cur().kind != tokEOF {
+		start := p.i
+		p.bodies, p.owner = nil, nil
+		var d decl
+		ok := p.guard(func() { d = p.decl() })
+		for _, b := range p.bodies {
+			b.head().nameAnonymous()
+		}
+		p.f.decls = append(p.f.decls, p.bodies...)
+		if d != nil {
+			p.f.decls = append(p.f.decls, d)
+		}
+		if !ok {
 			if p.i == start {
 				p.step()
 			}
 			p.sync()
-			d = nil
+			p.doubt(start)
+		}
+	}
+}
+
+// guard runs f, and says whether it could read what it wanted.
+func (p *parser) guard(f func()) (ok bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, known := r.(bailout); !known {
+				panic(r)
+			}
 		}
 	}()
-	return p.decl()
+	f()
+	return true
 }
 
 // sync steps to the next token that begins a declaration at a line's start.
 func (p *parser) sync() {
 	for ; p.cur().kind != tokEOF; p.step() {
-		t := p.cur()
-		if t.pos.Col == 1 && declWords[t.text] {
+		if p.beginsDecl() {
 			return
 		}
 	}
 }
 
-var declWords = map[string]bool{"const": true, "enum": true, "struct": true, "union": true, "typedef": true, "program": true}
+func (p *parser) beginsDecl() bool { return p.cur().pos.Col == 1 && declWords[p.cur().text] }
+
+// doubt notes the names between start and here, which could not be read.
+func (p *parser) doubt(start int) {
+	for _, t := range p.tokens[start:p.i] {
+		if t.kind == tokIdent {
+			p.f.unsure[t.text] = true
+		}
+	}
+}
+
+// part reads one part of a body by f. After a fault it goes on behind the next
+// sep, or at the end of the body.
+func (p *parser) part(sep string, f func()) {
+	start := p.i
+	if p.guard(f) {
+		return
+	}
+	for depth := 0; ; p.step() {
+		switch {
+		case p.cur().kind == tokEOF || p.beginsDecl() && p.i > start:
+			panic(bailout{})
+		case p.is("{") || p.is("("):
+			depth++
+		case depth == 0 && p.is("}"):
+			p.doubt(start)
+			return
+		case p.is("}") || p.is(")"):
+			depth = max(0, depth-1)
+		case depth == 0 && p.is(sep):
+			p.step()
+			p.doubt(start)
+			return
+		}
+	}
+}
+
+var declWords = map[string]bool{
+	"const": true, "enum": true, "struct": true, "union": true, "typedef": true, "program": true, "namespace": true,
+}
 
 func (p *parser) cur() *token { return &p.tokens[p.i] }
 
@@ -67,7 +123,7 @@ func (p *parser) step() *token {
 }
 
 func (p *parser) fail(pos Pos, format string, args ...any) {
-	p.errs.add(p.file, pos, format, args...)
+	p.errorf(pos, format, args...)
 	panic(bailout{})
 }
 
@@ -125,12 +181,12 @@ var keywords = map[string]bool{
 func leadDocs(t *token) docs {
 	var d docs
 	for i, c := range t.lead {
-		next := t.pos.Line
+		next := t.pos
 		if i+1 < len(t.lead) {
 			next = t.lead[i+1].first
 		}
 		switch {
-		case c.last+1 < next:
+		case c.first.File != next.File || c.last+1 < next.Line:
 			c.lines = append(d.lead, c.lines...)
 			d.apart = append(d.apart, c)
 			d.lead = nil
@@ -149,102 +205,165 @@ func (d *docs) tailDocs(t *token) {
 	}
 }
 
+// decl reads one declaration; nil for one that declares nothing new.
 func (p *parser) decl() decl {
 	t := p.cur()
-	d := leadDocs(t)
+	h := declHead{docs: leadDocs(t), in: t.in}
 	if t.kind != tokIdent {
 		p.fail(t.pos, "a declaration expected, not %s", t)
 	}
+	p.step()
 	switch t.text {
 	case "const":
-		return p.constDecl(d)
+		return p.constDecl(h)
 	case "enum":
-		return p.enumDecl(d)
+		h.name, h.pos = p.ident("the enum's name")
+		return p.closed(p.enumBody(h))
 	case "struct":
-		return p.structDecl(d)
+		if p.accept("*") {
+			return p.pointerDecl(h)
+		}
+		h.name, h.pos = p.ident("the struct's name")
+		return p.closed(p.structBody(h))
 	case "union":
-		return p.unionDecl(d)
+		h.name, h.pos = p.ident("the union's name")
+		return p.closed(p.unionBody(h))
 	case "typedef":
-		return p.typedefDecl(d)
+		return p.typedefDecl(h)
 	case "program":
-		return p.programDecl(d)
+		return p.programDecl(h)
+	case "namespace":
+		p.namespace(t.pos)
+		return nil
 	}
 	p.fail(t.pos, "const, enum, struct, union, typedef or program expected, not '%s'", t.text)
 	return nil
 }
 
-func (p *parser) constDecl(d docs) decl {
-	p.step()
-	c := &constDecl{}
+// closed reads the semicolon after a body.
+func (p *parser) closed(d decl) decl {
+	p.expect(";", "'}'")
+	return d
+}
+
+// namespace reads "namespace NAME { ... }", which changes no name.
+func (p *parser) namespace(pos Pos) {
+	name, _ := p.ident("the namespace's name")
+	for p.accept(":") {
+		p.expect(":", "':'")
+		more, _ := p.ident("the name after ::")
+		name += "::" + more
+	}
+	p.expect("{", "namespace "+name)
+	p.note(pos, "namespace %s changes no name: the Go package is the namespace", name)
+	p.decls(func() bool { return p.is("}") })
+	p.expect("}", "the declarations")
+	p.accept(";")
+}
+
+func (p *parser) constDecl(h declHead) decl {
+	c := &constDecl{declHead: h}
 	c.name, c.pos = p.ident("the constant's name")
 	p.expect("=", "const "+c.name)
-	c.val = p.value("its value")
-	d.tailDocs(p.expect(";", "the value"))
-	c.docs = d
+	if t := p.cur(); t.kind == tokString {
+		p.step()
+		c.val = value{text: t.text, isString: true, pos: t.pos}
+	} else {
+		c.val = p.value("its value")
+	}
+	c.docs.tailDocs(p.expect(";", "the value"))
 	return c
 }
 
 // open reads "{", and takes a comment behind it as the declaration's.
 func (p *parser) open(after string, d *docs) {
 	t := p.expect("{", after)
-	if t.tail != nil && t.tail.first == t.pos.Line {
+	if t.tail != nil && sameLine(t.tail.first, t.pos) {
 		d.lead = append(d.lead, t.tail.lines...)
 		t.tail = nil
 	}
 }
 
-// close reads "}" and ";".
-func (p *parser) close(what string) {
-	p.expect("}", what)
-	p.expect(";", "'}'")
+// body reads the parts of a body between braces.
+func (p *parser) body(h *declHead, what string, part func()) (rest []comment) {
+	outer := p.owner
+	defer func() { p.owner = outer }()
+	p.owner = h
+	p.open(what, &h.docs)
+	for !p.is("}") {
+		p.part(";", part)
+	}
+	rest = p.cur().lead
+	p.step()
+	return rest
 }
 
-func (p *parser) enumDecl(d docs) decl {
-	p.step()
-	e := &enumDecl{}
-	e.name, e.pos = p.ident("the enum's name")
-	p.open("enum "+e.name, &d)
-	e.docs = d
-	for {
-		t := p.cur()
-		tag := &enumTag{docs: leadDocs(t)}
-		tag.name, tag.pos = p.ident("a tag")
-		tag.docs.tailDocs(t)
-		if p.accept("=") {
-			v := p.value("the tag's value")
-			tag.val = &v
-			tag.docs.tailDocs(&p.tokens[p.i-1])
-		}
-		e.tags = append(e.tags, tag)
-		if !p.is(",") {
-			break
-		}
-		tag.docs.tailDocs(p.step())
+// titled says what is declared, for messages.
+func titled(what string, h *declHead) string {
+	if h.name == "" {
+		return what
+	}
+	return what + " " + h.name
+}
+
+func (p *parser) enumBody(h declHead) decl {
+	e := &enumDecl{declHead: h}
+	p.open(titled("enum", &e.declHead), &e.docs)
+	for more := true; more; {
+		p.part(",", func() { more = p.tag(e) })
+		more = more && !p.is("}") // a comma behind the last tag is taken
 	}
 	e.rest = p.cur().lead
-	p.close("the tags")
+	p.expect("}", "the tags")
 	return e
 }
 
-func (p *parser) structDecl(d docs) decl {
-	p.step()
-	s := &structDecl{}
-	s.name, s.pos = p.ident("the struct's name")
-	p.open("struct "+s.name, &d)
-	s.docs = d
-	for !p.is("}") {
+// tag reads a tag of e, and says whether a comma follows.
+func (p *parser) tag(e *enumDecl) bool {
+	t := p.cur()
+	tag := &enumTag{docs: leadDocs(t)}
+	tag.name, tag.pos = p.ident("a tag")
+	tag.docs.tailDocs(t)
+	if p.accept("=") {
+		v := p.value("the tag's value")
+		tag.val = &v
+		tag.docs.tailDocs(&p.tokens[p.i-1])
+	}
+	e.tags = append(e.tags, tag)
+	if p.is("}") {
+		return false
+	}
+	tag.docs.tailDocs(p.expect(",", "tag '"+tag.name+"'"))
+	return true
+}
+
+func (p *parser) structBody(h declHead) decl {
+	s := &structDecl{declHead: h}
+	title, before := titled("struct", &s.declHead), len(p.faults.list)
+	s.rest = p.body(&s.declHead, title, func() {
 		f := p.fieldLine()
 		if f.name == "" {
-			p.fail(f.typ.pos, "void in struct %s", s.name)
+			p.fail(f.typ.pos, "void in %s", title)
 		}
 		s.fields = append(s.fields, f)
+	})
+	if len(s.fields) == 0 && len(p.faults.list) == before {
+		p.errorf(p.tokens[p.i-1].pos, "%s has no fields", title)
 	}
-	if len(s.fields) == 0 {
-		p.fail(p.cur().pos, "struct %s has no fields", s.name)
-	}
-	s.rest = p.cur().lead
-	p.close("the fields")
 	return s
+}
+
+// pointerDecl reads "struct *name {...};" as RFC 1833 writes it: name is a
+// pointer to the struct.
+func (p *parser) pointerDecl(h declHead) decl {
+	h.name, h.pos = p.ident("the struct's name")
+	inner := declHead{name: h.name + "_node", pos: h.pos, in: h.in, docs: h.docs, anonymous: true}
+	s := p.structBody(inner)
+	p.bodies = append(p.bodies, s)
+	h.docs = docs{}
+	h.docs.tailDocs(p.expect(";", "'}'"))
+	f := &field{typ: typeRef{name: inner.name, pos: h.pos, body: s}, shape: optional, name: h.name, pos: h.pos}
+	return &typedefDecl{declHead: h, field: f}
 }
 
 // fieldLine reads a field and its semicolon.
@@ -263,31 +382,41 @@ func (f *field) describe() string {
 	return "'" + f.name + "'"
 }
 
-func (p *parser) typedefDecl(d docs) decl {
-	p.step()
+// typedefDecl reads a typedef. One of a body without a name names it.
+func (p *parser) typedefDecl(h declHead) decl {
 	f := p.field()
 	if f.name == "" {
 		p.fail(f.typ.pos, "a typedef cannot be void")
 	}
-	d.tailDocs(p.expect(";", f.describe()))
-	return &typedefDecl{declHead: declHead{name: f.name, pos: f.pos, docs: d}, field: f}
+	h.name, h.pos = f.name, f.pos
+	h.docs.tailDocs(p.expect(";", f.describe()))
+	switch body := f.typ.body; {
+	case body != nil && body.head().anonymous && f.shape == one:
+		b := body.head()
+		b.name, b.pos, b.anonymous, b.docs.apart = h.name, h.pos, false, h.docs.apart
+		b.docs.lead = append(h.docs.lead, append(b.docs.lead, h.docs.tail...)...)
+		return nil
+	case body != nil && body.head().anonymous:
+		body.head().name = h.name + "_item"
+	case f.shape == one && f.typ.name == h.name && f.typ.basic == named:
+		p.note(h.pos, "typedef of '%s' as itself declares nothing", h.name)
+		return nil
+	}
+	return &typedefDecl{declHead: h, field: f}
 }
 
-func (p *parser) unionDecl(d docs) decl {
-	p.step()
-	u := &unionDecl{}
-	u.name, u.pos = p.ident("the union's name")
-	p.expect("switch", "union "+u.name)
+func (p *parser) unionBody(h declHead) decl {
+	u := &unionDecl{declHead: h}
+	outer := p.owner
+	p.owner = &u.declHead
+	p.expect("switch", titled("union", &u.declHead))
 	p.expect("(", "switch")
-	u.disc = p.field()
-	p.expect(")", "the discriminant")
-	p.open("')'", &d)
-	u.docs = d
-	for !p.is("}") {
-		p.arm(u)
+	if u.disc = p.field(); u.disc.name == "" {
+		p.fail(u.disc.typ.pos, "the discriminant cannot be void")
 	}
-	u.rest = p.cur().lead
-	p.close("the arms")
+	p.owner = outer
+	p.expect(")", "the discriminant")
+	u.rest = p.body(&u.declHead, "')'", func() { p.arm(u) })
 	return u
 }
 
@@ -299,8 +428,11 @@ func (p *parser) arm(u *unionDecl) {
 		t := p.step()
 		if t.text == "case" {
 			a.labels = append(a.labels, p.value("the case's value"))
-		} else if isDefault = true; u.deflt != nil {
-			p.fail(t.pos, "second default of union %s", u.name)
+		} else {
+			if u.deflt != nil || isDefault {
+				p.errorf(t.pos, "second default of %s", titled("union", &u.declHead))
+			}
+			isDefault = true
 		}
 		colon := p.expect(":", fmt.Sprintf("'%s'", p.tokens[p.i-1].text))
 		a.docs.lead = appendTail(a.docs.lead, colon)

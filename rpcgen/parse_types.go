@@ -1,6 +1,7 @@
 package rpcgen
 
-// typeSpec reads a type's name: a built-in one, or that of a declaration.
+// typeSpec reads a type's name: a built-in one, or that of a declaration; or a
+// body in its place.
 func (p *parser) typeSpec() typeRef {
 	t := p.cur()
 	if t.kind != tokIdent {
@@ -10,25 +11,28 @@ func (p *parser) typeSpec() typeRef {
 	ref := typeRef{pos: t.pos}
 	switch t.text {
 	case "unsigned":
-		ref.basic = uint32Type
-		if p.accept("hyper") {
-			ref.basic = uint64Type
-			p.accept("int")
-		} else if !p.accept("int") {
-			if w := p.cur().text; w == "long" || w == "short" || w == "char" {
-				p.step()
-			}
-		}
+		ref.basic = p.unsigned()
 		return ref
 	case "enum", "struct", "union":
-		if p.is("{") || p.is("switch") {
-			p.fail(p.cur().pos, "%s without a name is not known here: declare it on its own", t.text)
+		h := declHead{pos: t.pos, in: t.in, anonymous: true, parent: p.owner}
+		if !p.is("{") && !p.is("switch") {
+			ref.name, ref.pos = p.ident("the name of the " + t.text)
+			if !p.is("{") && !p.is("switch") {
+				return ref
+			}
+			h = declHead{name: ref.name, pos: ref.pos, in: t.in}
 		}
-		ref.name, ref.pos = p.ident("the name of the " + t.text)
+		ref.body = p.inlineBody(t.text, h)
 		return ref
 	}
 	if b, ok := builtin[t.text]; ok {
 		ref.basic = b
+		if !keywords[t.text] {
+			ref.name = t.text
+		}
+		if b == int64Type && t.text == "hyper" || t.text == "long" || t.text == "short" {
+			p.accept("int")
+		}
 		return ref
 	}
 	if keywords[t.text] {
@@ -38,26 +42,65 @@ func (p *parser) typeSpec() typeRef {
 	return ref
 }
 
+// unsigned reads what follows that word.
+func (p *parser) unsigned() basic {
+	switch {
+	case p.accept("hyper"):
+		p.accept("int")
+		return uint64Type
+	case p.accept("short"):
+		p.accept("int")
+		return uint16Type
+	case p.accept("char"):
+		return uint8Type
+	case p.accept("long"):
+	}
+	p.accept("int")
+	return uint32Type
+}
+
+// inlineBody reads a body that stands where a type is used.
+func (p *parser) inlineBody(word string, h declHead) decl {
+	var d decl
+	switch word {
+	case "enum":
+		d = p.enumBody(h)
+	case "struct":
+		d = p.structBody(h)
+	default:
+		d = p.unionBody(h)
+	}
+	p.bodies = append(p.bodies, d)
+	return d
+}
+
 // builtin are the types of RFC 4506, and the C names for them that rpcgen takes.
 var builtin = map[string]basic{
 	"void": void, "bool": boolean, "int": int32Type, "hyper": int64Type, "float": float, "double": double,
 	"quadruple": quadruple, "string": text, "opaque": opaque,
-	"long": int32Type, "short": int32Type, "char": int32Type, "u_int": uint32Type, "u_long": uint32Type,
-	"u_short": uint32Type, "u_char": uint32Type, "longlong_t": int64Type, "u_longlong_t": uint64Type,
-	"quad_t": int64Type, "u_quad_t": uint64Type, "int8_t": int32Type, "int16_t": int32Type, "int32_t": int32Type,
-	"int64_t": int64Type, "uint8_t": uint32Type, "uint16_t": uint32Type, "uint32_t": uint32Type, "uint64_t": uint64Type,
+	"long": int32Type, "short": int16Type, "char": int8Type, "u_int": uint32Type, "u_long": uint32Type,
+	"u_short": uint16Type, "u_char": uint8Type, "longlong_t": int64Type, "u_longlong_t": uint64Type,
+	"quad_t": int64Type, "u_quad_t": uint64Type, "int8_t": int8Type, "int16_t": int16Type, "int32_t": int32Type,
+	"int64_t": int64Type, "uint8_t": uint8Type, "uint16_t": uint16Type, "uint32_t": uint32Type, "uint64_t": uint64Type,
+	"u_int8_t": uint8Type, "u_int16_t": uint16Type, "u_int32_t": uint32Type, "u_int64_t": uint64Type,
 }
 
 // field reads a declaration of RFC 4506 section 6.3; its name is "" for void.
 func (p *parser) field() *field {
 	f := &field{typ: p.typeSpec()}
 	if f.typ.basic == void {
+		if !p.is(";") && !p.is(")") {
+			p.fail(f.typ.pos, "void takes no name: %s", p.cur())
+		}
 		return f
 	}
 	if p.accept("*") {
 		f.shape = optional
 	}
 	f.name, f.pos = p.ident("a name")
+	if b := f.typ.body; b != nil && b.head().anonymous {
+		b.head().field = f.name
+	}
 	switch {
 	case p.is("[") || p.is("<"):
 		if f.shape == optional {
@@ -99,39 +142,31 @@ func (p *parser) bounds(f *field) {
 	}
 }
 
-func (p *parser) programDecl(d docs) decl {
-	p.step()
-	g := &programDecl{}
+func (p *parser) programDecl(h declHead) decl {
+	g := &programDecl{declHead: h}
 	g.name, g.pos = p.ident("the program's name")
-	p.open("program "+g.name, &d)
-	g.docs = d
-	for !p.is("}") {
-		g.versions = append(g.versions, p.version())
+	before := len(p.faults.list)
+	p.body(&g.declHead, "program "+g.name, func() { g.versions = append(g.versions, p.version()) })
+	if len(g.versions) == 0 && len(p.faults.list) == before {
+		p.errorf(p.tokens[p.i-1].pos, "program %s has no versions", g.name)
 	}
-	if len(g.versions) == 0 {
-		p.fail(p.cur().pos, "program %s has no versions", g.name)
-	}
-	p.step()
 	p.expect("=", "'}'")
 	g.num = p.value("the program's number")
-	p.expect(";", "the number")
+	g.docs.tailDocs(p.expect(";", "the number"))
 	return g
 }
 
 func (p *parser) version() *version {
-	d := leadDocs(p.cur())
+	h := declHead{docs: leadDocs(p.cur())}
 	p.expect("version", "the version before")
 	v := &version{}
-	v.name, v.pos = p.ident("the version's name")
-	p.open("version "+v.name, &d)
-	for !p.is("}") {
-		v.procs = append(v.procs, p.proc())
-	}
-	p.step()
+	h.name, h.pos = p.ident("the version's name")
+	p.body(&h, "version "+h.name, func() { v.procs = append(v.procs, p.proc()) })
+	v.name, v.pos = h.name, h.pos
 	p.expect("=", "'}'")
 	v.num = p.value("the version's number")
-	d.tailDocs(p.expect(";", "the number"))
-	v.docs = d
+	h.docs.tailDocs(p.expect(";", "the number"))
+	v.docs = h.docs
 	return v
 }
 
@@ -143,6 +178,9 @@ func (p *parser) proc() *proc {
 	if !p.is(")") {
 		for {
 			r.args = append(r.args, p.procType())
+			if p.cur().kind == tokIdent && !keywords[p.cur().text] {
+				p.step() // an argument's name, as some write it
+			}
 			if !p.accept(",") {
 				break
 			}
@@ -153,7 +191,7 @@ func (p *parser) proc() *proc {
 	}
 	for _, a := range r.args {
 		if a.typ.basic == void {
-			p.fail(a.typ.pos, "void among other arguments")
+			p.errorf(a.typ.pos, "void among other arguments")
 		}
 	}
 	p.expect(")", "the arguments")
@@ -166,10 +204,14 @@ func (p *parser) proc() *proc {
 // procType reads the type of an argument or result.
 func (p *parser) procType() *field {
 	f := &field{typ: p.typeSpec()}
-	if f.typ.basic == opaque {
+	switch {
+	case f.typ.body != nil:
+		p.fail(f.typ.pos, "the type of an argument or result needs a name: declare it on its own")
+	case f.typ.basic == opaque:
 		p.fail(f.typ.pos, "opaque cannot be an argument or result: typedef it")
-	}
-	if f.typ.basic == text {
+	case f.typ.basic == void && p.is("*"):
+		p.fail(p.cur().pos, "a pointer to void means nothing")
+	case f.typ.basic == text:
 		f.shape = variable
 		if p.accept("<") {
 			if !p.is(">") {

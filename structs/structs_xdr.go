@@ -344,6 +344,21 @@ type RowBitmap struct {
 	// BITMAP_NONE: void; the count alone
 }
 
+// NewRowBitmapWords returns the RowBitmap whose Format is BITMAP_WORDS.
+func NewRowBitmapWords(words []uint64) RowBitmap {
+	return RowBitmap{Format: BITMAP_WORDS, Words: words}
+}
+
+// NewRowBitmapRoaring returns the RowBitmap whose Format is BITMAP_ROARING.
+func NewRowBitmapRoaring(roaring []byte) RowBitmap {
+	return RowBitmap{Format: BITMAP_ROARING, Roaring: roaring}
+}
+
+// NewRowBitmapBitmapNone returns the RowBitmap whose Format is BITMAP_NONE.
+func NewRowBitmapBitmapNone() RowBitmap {
+	return RowBitmap{Format: BITMAP_NONE}
+}
+
 // AppendXDR appends v.
 func (v RowBitmap) AppendXDR(b []byte) ([]byte, error) {
 	var err error
@@ -584,6 +599,16 @@ type QueryResponse struct {
 	Failure QueryFailure // default
 }
 
+// NewQueryResponseAnswer returns the QueryResponse whose Status is QUERY_OK.
+func NewQueryResponseAnswer(answer QueryAnswer) QueryResponse {
+	return QueryResponse{Status: QUERY_OK, Answer: answer}
+}
+
+// NewQueryResponseFailure returns the QueryResponse whose Status has no arm of its own.
+func NewQueryResponseFailure(status QueryStatus, failure QueryFailure) QueryResponse {
+	return QueryResponse{Status: status, Failure: failure}
+}
+
 // AppendXDR appends v.
 func (v QueryResponse) AppendXDR(b []byte) ([]byte, error) {
 	var err error
@@ -667,6 +692,16 @@ type RowsResponse struct {
 	Status  QueryStatus
 	Rows    RowBitmap    // QUERY_OK
 	Failure QueryFailure // default
+}
+
+// NewRowsResponseRows returns the RowsResponse whose Status is QUERY_OK.
+func NewRowsResponseRows(rows RowBitmap) RowsResponse {
+	return RowsResponse{Status: QUERY_OK, Rows: rows}
+}
+
+// NewRowsResponseFailure returns the RowsResponse whose Status has no arm of its own.
+func NewRowsResponseFailure(status QueryStatus, failure QueryFailure) RowsResponse {
+	return RowsResponse{Status: status, Failure: failure}
 }
 
 // AppendXDR appends v.
@@ -871,6 +906,16 @@ type RevisionResponse struct {
 	Failure  QueryFailure // default
 }
 
+// NewRevisionResponseRevision returns the RevisionResponse whose Status is QUERY_OK.
+func NewRevisionResponseRevision(revision uint64) RevisionResponse {
+	return RevisionResponse{Status: QUERY_OK, Revision: revision}
+}
+
+// NewRevisionResponseFailure returns the RevisionResponse whose Status has no arm of its own.
+func NewRevisionResponseFailure(status QueryStatus, failure QueryFailure) RevisionResponse {
+	return RevisionResponse{Status: status, Failure: failure}
+}
+
 // AppendXDR appends v.
 func (v RevisionResponse) AppendXDR(b []byte) ([]byte, error) {
 	var err error
@@ -1000,6 +1045,16 @@ type InventoryResponse struct {
 	Failure QueryFailure  // default
 }
 
+// NewInventoryResponsePage returns the InventoryResponse whose Status is QUERY_OK.
+func NewInventoryResponsePage(page InventoryPage) InventoryResponse {
+	return InventoryResponse{Status: QUERY_OK, Page: page}
+}
+
+// NewInventoryResponseFailure returns the InventoryResponse whose Status has no arm of its own.
+func NewInventoryResponseFailure(status QueryStatus, failure QueryFailure) InventoryResponse {
+	return InventoryResponse{Status: status, Failure: failure}
+}
+
 // AppendXDR appends v.
 func (v InventoryResponse) AppendXDR(b []byte) ([]byte, error) {
 	var err error
@@ -1066,6 +1121,16 @@ type FetchResponse struct {
 	Status  QueryStatus
 	Vector  StoredVector // QUERY_OK
 	Failure QueryFailure // default
+}
+
+// NewFetchResponseVector returns the FetchResponse whose Status is QUERY_OK.
+func NewFetchResponseVector(vector StoredVector) FetchResponse {
+	return FetchResponse{Status: QUERY_OK, Vector: vector}
+}
+
+// NewFetchResponseFailure returns the FetchResponse whose Status has no arm of its own.
+func NewFetchResponseFailure(status QueryStatus, failure QueryFailure) FetchResponse {
+	return FetchResponse{Status: status, Failure: failure}
 }
 
 // AppendXDR appends v.
@@ -1170,6 +1235,16 @@ type PutResponse struct {
 	Status   QueryStatus
 	Revision uint64       // QUERY_OK
 	Failure  QueryFailure // default
+}
+
+// NewPutResponseRevision returns the PutResponse whose Status is QUERY_OK.
+func NewPutResponseRevision(revision uint64) PutResponse {
+	return PutResponse{Status: QUERY_OK, Revision: revision}
+}
+
+// NewPutResponseFailure returns the PutResponse whose Status has no arm of its own.
+func NewPutResponseFailure(status QueryStatus, failure QueryFailure) PutResponse {
+	return PutResponse{Status: status, Failure: failure}
 }
 
 // AppendXDR appends v.
@@ -1387,6 +1462,16 @@ type ExplainResponse struct {
 	Status  QueryStatus
 	Plan    Explanation  // QUERY_OK
 	Failure QueryFailure // default
+}
+
+// NewExplainResponsePlan returns the ExplainResponse whose Status is QUERY_OK.
+func NewExplainResponsePlan(plan Explanation) ExplainResponse {
+	return ExplainResponse{Status: QUERY_OK, Plan: plan}
+}
+
+// NewExplainResponseFailure returns the ExplainResponse whose Status has no arm of its own.
+func NewExplainResponseFailure(status QueryStatus, failure QueryFailure) ExplainResponse {
+	return ExplainResponse{Status: status, Failure: failure}
 }
 
 // AppendXDR appends v.
@@ -1814,6 +1899,16 @@ type JoinResponse struct {
 	Status  QueryStatus
 	Answer  JoinAnswer   // QUERY_OK
 	Failure QueryFailure // default
+}
+
+// NewJoinResponseAnswer returns the JoinResponse whose Status is QUERY_OK.
+func NewJoinResponseAnswer(answer JoinAnswer) JoinResponse {
+	return JoinResponse{Status: QUERY_OK, Answer: answer}
+}
+
+// NewJoinResponseFailure returns the JoinResponse whose Status has no arm of its own.
+func NewJoinResponseFailure(status QueryStatus, failure QueryFailure) JoinResponse {
+	return JoinResponse{Status: status, Failure: failure}
 }
 
 // AppendXDR appends v.

@@ -18,6 +18,18 @@ func AppendUint64(b []byte, v uint64) []byte { return binary.BigEndian.AppendUin
 // AppendInt64 appends a hyper.
 func AppendInt64(b []byte, v int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(v)) }
 
+// AppendInt8 appends a char or int8_t, which takes the 4 bytes of an int.
+func AppendInt8(b []byte, v int8) []byte { return AppendInt32(b, int32(v)) }
+
+// AppendUint8 appends a u_char or uint8_t, which takes 4 bytes.
+func AppendUint8(b []byte, v uint8) []byte { return AppendUint32(b, uint32(v)) }
+
+// AppendInt16 appends a short or int16_t, which takes 4 bytes.
+func AppendInt16(b []byte, v int16) []byte { return AppendInt32(b, int32(v)) }
+
+// AppendUint16 appends a u_short or uint16_t, which takes 4 bytes.
+func AppendUint16(b []byte, v uint16) []byte { return AppendUint32(b, uint32(v)) }
+
 // AppendFloat32 appends a float.
 func AppendFloat32(b []byte, v float32) []byte { return AppendUint32(b, math.Float32bits(v)) }
 

@@ -20,7 +20,8 @@ const (
 // look at Err once. The zero value is an empty input.
 type Decoder struct {
 	// Lax reads as libtirpc does: any bool but 0 is true, padding may hold
-	// anything, an enum may have a value without a name.
+	// anything, an enum may have a value without a name, of a char or short the
+	// lower bits count.
 	Lax bool
 	// Alias makes Opaque return parts of the input instead of copies. Set it
 	// only where the input is not written to while the value lives.
@@ -98,6 +99,49 @@ func (d *Decoder) Uint64() (v uint64) {
 
 // Int64 reads a hyper.
 func (d *Decoder) Int64() int64 { return int64(d.Uint64()) }
+
+// Int8 reads a char or int8_t, which takes the 4 bytes of an int.
+func (d *Decoder) Int8() int8 {
+	v := d.Int32()
+	if v != int32(int8(v)) {
+		d.narrow(int64(v), "char")
+	}
+	return int8(v)
+}
+
+// Uint8 reads a u_char or uint8_t, which takes 4 bytes.
+func (d *Decoder) Uint8() uint8 {
+	v := d.Uint32()
+	if v > math.MaxUint8 {
+		d.narrow(int64(v), "unsigned char")
+	}
+	return uint8(v)
+}
+
+// Int16 reads a short or int16_t, which takes 4 bytes.
+func (d *Decoder) Int16() int16 {
+	v := d.Int32()
+	if v != int32(int16(v)) {
+		d.narrow(int64(v), "short")
+	}
+	return int16(v)
+}
+
+// Uint16 reads a u_short or uint16_t, which takes 4 bytes.
+func (d *Decoder) Uint16() uint16 {
+	v := d.Uint32()
+	if v > math.MaxUint16 {
+		d.narrow(int64(v), "unsigned short")
+	}
+	return uint16(v)
+}
+
+// narrow refuses v, or lets its lower bits count.
+func (d *Decoder) narrow(v int64, what string) {
+	if !d.Lax {
+		d.failAt(d.off-4, fmt.Errorf("%d as %s: %w", v, what, ErrRange))
+	}
+}
 
 // Float32 reads a float.
 func (d *Decoder) Float32() float32 { return math.Float32frombits(d.Uint32()) }

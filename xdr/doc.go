@@ -3,6 +3,7 @@
 // Every item is a multiple of four bytes, big-endian:
 //
 //	int, unsigned, bool, enum, float   4 bytes
+//	char, short, and unsigned ones     4 bytes (C's types; RFC 4506 has no such)
 //	hyper, unsigned hyper, double      8 bytes
 //	quadruple                          16 bytes
 //	opaque[n]                          n bytes, zeros up to a multiple of 4

@@ -16,6 +16,8 @@ var (
 	ErrPadding = errors.New("padding is not zero")
 	// ErrBool: a bool, or the flag of an optional item, is neither 0 nor 1.
 	ErrBool = errors.New("neither 0 nor 1")
+	// ErrRange: a char or short holds more than its 8 or 16 bits.
+	ErrRange = errors.New("out of range")
 	// ErrEnum: the enum has no such value.
 	ErrEnum = errors.New("no such enum value")
 	// ErrUnion: the union has no arm for its discriminant, and no default.

@@ -13,22 +13,29 @@ import (
 	"starfish/rpcgen"
 )
 
-const usage = `rpcgen compiles FILE.x, in the language of RFC 4506 and RFC 5531, to Go:
-FILE_xdr.go with the types, and FILE_clnt.go and FILE_svc.go where the file has
-programs.
+const usage = `rpcgen compiles FILE.x, in the language of RFC 4506 and RFC 5531 as C rpcgen
+takes it, to Go: FILE_xdr.go with the types, and FILE_clnt.go and FILE_svc.go
+where the file has programs. It needs no cpp.
 
 Usage:
-  rpcgen [-o DIR] [-p PACKAGE] [-D NAME[=VALUE]]... FILE.x
+  rpcgen [flags] FILE.x
 
   -o DIR            where to write (default: the current folder)
   -p PACKAGE        name of the Go package (default: the file's base name)
-  -D NAME[=VALUE]   define NAME for #ifdef, and as VALUE (default 1); may be
-                    repeated, and written -DNAME
+  -D NAME[=VALUE]   define NAME for the preprocessor (default 1)
+  -I DIR            where #include and -import look, after the file's own folder
+  -import OTHER.x[=GO/PACKAGE]
+                    the declarations of OTHER.x are known, but not written: they
+                    are in GO/PACKAGE, or in the package that is written
+  -v                say what is left out, included, and renamed
+
+-D, -I and -import may be repeated; -DNAME and -IDIR may be written as one.
 
 Examples:
   rpcgen structs.x
   rpcgen -o internal/wire -p wire proto.x
   rpcgen -DHANDLER_ONLY structs.x
+  rpcgen -I /usr/include/rpcsvc -import netobj.x nis.x
   //go:generate go run starfish/cmd/rpcgen -o . ../structs.x
 
 Exit status: 0 written, 1 failed (nothing was written), 2 usage.
@@ -58,6 +65,30 @@ func (d defines) Set(s string) error {
 	return nil
 }
 
+// imports collects -import flags.
+type imports []rpcgen.Import
+
+func (i *imports) String() string { return "" }
+
+func (i *imports) Set(s string) error {
+	file, pkg, ok := strings.Cut(s, "=")
+	if file == "" || ok && pkg == "" {
+		return errors.New("OTHER.x or OTHER.x=GO/PACKAGE is wanted")
+	}
+	*i = append(*i, rpcgen.Import{File: file, Package: pkg})
+	return nil
+}
+
+// folders collects -I flags.
+type folders []string
+
+func (f *folders) String() string { return "" }
+
+func (f *folders) Set(s string) error {
+	*f = append(*f, s)
+	return nil
+}
+
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 func run(args []string, stdout, stderr io.Writer) int {
@@ -66,9 +97,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	flags.Usage = func() {}
 	dir := flags.String("o", ".", "")
+	verbose := flags.Bool("v", false, "")
 	flags.StringVar(&opts.Package, "p", "", "")
 	flags.Var(defines(opts.Defines), "D", "")
-	switch err := flags.Parse(splitD(args)); {
+	flags.Var((*folders)(&opts.Include), "I", "")
+	flags.Var((*imports)(&opts.Imports), "import", "")
+	switch err := flags.Parse(split(args)); {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(stdout, usage)
 		return exitOK
@@ -79,6 +113,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "rpcgen: one .x file is wanted, %d were given; rpcgen --help shows how\n", flags.NArg())
 		return exitUsage
 	}
+	if *verbose {
+		opts.Note = func(pos rpcgen.Pos, text string) { fmt.Fprintf(stdout, "%v: %s\n", pos, text) }
+	}
 	if err := compile(flags.Arg(0), *dir, opts); err != nil {
 		report(stderr, err)
 		return exitFailed
@@ -86,12 +123,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// splitD turns -DNAME, as C rpcgen takes it, into -D NAME.
-func splitD(args []string) []string {
+// split turns -DNAME and -IDIR, as C rpcgen takes them, into two arguments.
+func split(args []string) []string {
 	var out []string
 	for _, a := range args {
-		if name, ok := strings.CutPrefix(a, "-D"); ok && name != "" && name[0] != '=' {
-			out = append(out, "-D", name)
+		if len(a) > 2 && (a[:2] == "-D" || a[:2] == "-I") && a[2] != '=' {
+			out = append(out, a[:2], a[2:])
 			continue
 		}
 		out = append(out, a)

@@ -1018,6 +1018,21 @@ type Expression struct {
 	// default: void
 }
 
+// NewExpressionLeaf returns the Expression whose Op is RED.
+func NewExpressionLeaf(leaf int32) Expression {
+	return Expression{Op: RED, Leaf: leaf}
+}
+
+// NewExpressionBoth returns the Expression whose Op is one of GREEN, BLUE.
+func NewExpressionBoth(op Color, both *Operands) Expression {
+	return Expression{Op: op, Both: both}
+}
+
+// NewExpressionDefault returns the Expression whose Op has no arm of its own.
+func NewExpressionDefault(op Color) Expression {
+	return Expression{Op: op}
+}
+
 // AppendXDR appends v.
 func (v Expression) AppendXDR(b []byte) ([]byte, error) {
 	return v.appendDepth(b, 0)
@@ -1117,6 +1132,16 @@ type ByBool struct {
 	// FALSE: void
 }
 
+// NewByBoolValue returns the ByBool whose Ok is TRUE.
+func NewByBoolValue(value Basics) ByBool {
+	return ByBool{Ok: true, Value: value}
+}
+
+// NewByBoolFalse returns the ByBool whose Ok is FALSE.
+func NewByBoolFalse() ByBool {
+	return ByBool{Ok: false}
+}
+
 // AppendXDR appends v.
 func (v ByBool) AppendXDR(b []byte) ([]byte, error) {
 	var err error
@@ -1156,6 +1181,16 @@ type ByFlag struct {
 	// default: void
 }
 
+// NewByFlagItems returns the ByFlag whose Ok is TRUE.
+func NewByFlagItems(items ItemList) ByFlag {
+	return ByFlag{Ok: true, Items: items}
+}
+
+// NewByFlagDefault returns the ByFlag whose Ok has no arm of its own.
+func NewByFlagDefault(ok Flag) ByFlag {
+	return ByFlag{Ok: ok}
+}
+
 // AppendXDR appends v.
 func (v ByFlag) AppendXDR(b []byte) ([]byte, error) {
 	var err error
@@ -1190,6 +1225,21 @@ type ByInt struct {
 	// 0: void
 	Negative Label  // -1, MINUS
 	Wide     []byte // HEX
+}
+
+// NewByIntCase0 returns the ByInt whose Kind is 0.
+func NewByIntCase0() ByInt {
+	return ByInt{Kind: 0}
+}
+
+// NewByIntNegative returns the ByInt whose Kind is one of -1, MINUS.
+func NewByIntNegative(kind int32, negative Label) ByInt {
+	return ByInt{Kind: kind, Negative: negative}
+}
+
+// NewByIntWide returns the ByInt whose Kind is HEX.
+func NewByIntWide(wide []byte) ByInt {
+	return ByInt{Kind: HEX, Wide: wide}
 }
 
 // AppendXDR appends v.
@@ -1234,6 +1284,21 @@ type ByUnsigned struct {
 	Numbers []uint64 // 1
 	Root    *Tree    // 4294967295
 	Other   Arrays   // default
+}
+
+// NewByUnsignedNumbers returns the ByUnsigned whose Kind is 1.
+func NewByUnsignedNumbers(numbers []uint64) ByUnsigned {
+	return ByUnsigned{Kind: 1, Numbers: numbers}
+}
+
+// NewByUnsignedRoot returns the ByUnsigned whose Kind is 4294967295.
+func NewByUnsignedRoot(root *Tree) ByUnsigned {
+	return ByUnsigned{Kind: 4294967295, Root: root}
+}
+
+// NewByUnsignedOther returns the ByUnsigned whose Kind has no arm of its own.
+func NewByUnsignedOther(kind uint32, other Arrays) ByUnsigned {
+	return ByUnsigned{Kind: kind, Other: other}
 }
 
 // AppendXDR appends v.
@@ -1290,6 +1355,16 @@ type ByEnum struct {
 	C    Tint
 	Red  Triple // RED
 	Blue Bush   // BLUE
+}
+
+// NewByEnumRed returns the ByEnum whose C is RED.
+func NewByEnumRed(red Triple) ByEnum {
+	return ByEnum{C: RED, Red: red}
+}
+
+// NewByEnumBlue returns the ByEnum whose C is BLUE.
+func NewByEnumBlue(blue Bush) ByEnum {
+	return ByEnum{C: BLUE, Blue: blue}
 }
 
 // AppendXDR appends v.
