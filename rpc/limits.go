@@ -12,6 +12,10 @@ const (
 	DefaultMaxCalls        = 4096     // calls that a server runs at once
 	DefaultMaxCallsPerConn = 256      // of them, of one connection
 
+	DefaultCacheTime        = time.Minute // a UDP call that is sent again is answered from memory; C clients give up after 25 s
+	DefaultMaxCachedReplies = 16384
+	DefaultMaxCachedBytes   = 4 << 20
+
 	DefaultIdleTimeout  = time.Hour        // a connection without calls; C clients keep theirs for long and do not dial again
 	DefaultStallTimeout = 30 * time.Second // a record of which no more arrives, a reply of which no more is taken
 

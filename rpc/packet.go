@@ -105,7 +105,17 @@ func (p *packetConn) serveNext(d *xdr.Decoder) bool {
 	ctx.call.Network, ctx.call.PeerUID = "udp", -1
 	ctx.call.Remote, ctx.call.Local = net.UDPAddrFromAddrPort(from), dg.to
 
+	var cached *cachedCall
 	if needsSlot(ctx, refusal) {
+		if p.s.cfg.CacheTime > 0 {
+			var again []byte
+			if cached, again = p.s.cache.begin(p, from, ctx.call.XID, req.b); cached == nil {
+				if again != nil {
+					p.write(again, &ctx.call, dg)
+				}
+				return true
+			}
+		}
 		if !p.s.acquire(func() {}) {
 			p.readEnded(net.ErrClosed)
 			return false
@@ -117,7 +127,10 @@ func (p *packetConn) serveNext(d *xdr.Decoder) bool {
 	reply := getBuffer()
 	reply.b = p.s.answer(ctx, h, refusal, d, reply.b)
 	p.crew.ran(time.Since(begin), 0)
-	p.write(reply.b[markLen:], &ctx.call, dg)
+	sent := p.write(reply.b[markLen:], &ctx.call, dg)
+	if cached != nil {
+		p.s.cache.end(cached, sent)
+	}
 	reply.free()
 	p.crew.done(1, n)
 	return p.crew.retake()
@@ -156,8 +169,9 @@ func (p *packetConn) readEnded(err error) {
 	p.crew.over()
 }
 
-// write sends a reply, or ErrSystem where it fits into no datagram.
-func (p *packetConn) write(b []byte, c *Call, dg datagram) {
+// write sends a reply, or ErrSystem where it fits into no datagram, and returns
+// what it sent.
+func (p *packetConn) write(b []byte, c *Call, dg datagram) []byte {
 	_, _, err := p.uc.WriteMsgUDPAddrPort(b, dg.oob, dg.from)
 	if errors.Is(err, syscall.EINVAL) && dg.oob != nil { // a broadcast address is nowhere to send from
 		dg.oob = nil
@@ -171,6 +185,7 @@ func (p *packetConn) write(b []byte, c *Call, dg datagram) {
 	if err != nil && !errors.Is(err, net.ErrClosed) {
 		p.s.log.Debug("rpc: reply not sent", "err", err, "remote", c.Remote)
 	}
+	return b
 }
 
 // packetInfo asks a socket that listens on all addresses which of them each

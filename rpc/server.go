@@ -26,6 +26,12 @@ type ServerConfig struct {
 	IdleTimeout     time.Duration // a connection without calls for so long is closed
 	StallTimeout    time.Duration // a connection that stops inside a record, or takes no more of a reply, is closed
 
+	// Over UDP a call that is sent again gets the reply it had, and does not run
+	// again. CacheTime is how long; negative: not at all. Procedure 0 is not kept.
+	CacheTime        time.Duration
+	MaxCachedReplies int // beyond them the oldest is forgotten
+	MaxCachedBytes   int // of these replies
+
 	Logger *slog.Logger // nil: slog.Default()
 }
 
@@ -37,6 +43,11 @@ func (c *ServerConfig) setDefaults() {
 	orDefault(&c.MaxCallsPerConn, DefaultMaxCallsPerConn)
 	orDefault(&c.IdleTimeout, DefaultIdleTimeout)
 	orDefault(&c.StallTimeout, DefaultStallTimeout)
+	if c.CacheTime == 0 {
+		c.CacheTime = DefaultCacheTime
+	}
+	orDefault(&c.MaxCachedReplies, DefaultMaxCachedReplies)
+	orDefault(&c.MaxCachedBytes, DefaultMaxCachedBytes)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -59,6 +70,7 @@ type Server struct {
 	ctx      context.Context                    // of all calls
 	cancel   context.CancelFunc
 	look     lookout
+	cache    *replyCache
 
 	mu      sync.Mutex
 	closing bool
@@ -86,6 +98,7 @@ func NewServer(cfg ServerConfig) *Server {
 	s := &Server{
 		cfg: cfg, log: cfg.Logger,
 		calls: make(chan struct{}, cfg.MaxCalls),
+		cache: newReplyCache(&cfg),
 		doors: make(map[door]bool),
 		conns: make(map[*streamConn]bool),
 	}
