@@ -19,7 +19,7 @@ type link struct {
 
 type conn struct {
 	*rpc.Client
-	blamed atomic.Bool // closed because the machine failed, not by chance
+	blame atomic.Pointer[FailedError] // why it was closed, where the machine failed; nil: by chance
 }
 
 type dial struct {
@@ -59,7 +59,7 @@ func (l *link) get(ctx context.Context, p *Pool, machine string) (c *conn, kept 
 
 // connect dials for everyone who waits for d, within the hop timeout.
 func (l *link) connect(p *Pool, machine string, d *dial) {
-	ctx, cancel := context.WithTimeoutCause(p.ctx, p.cfg.HopTimeout, errSilent)
+	ctx, cancel := patient(p.ctx, p.cfg.HopTimeout, errSilent)
 	defer cancel()
 	client, err := p.cfg.Dial(ctx, machine, slaveVersion)
 	l.mu.Lock()

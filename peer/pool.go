@@ -169,7 +169,7 @@ func (p *Pool) CallOnce(ctx context.Context, machine string, timeout time.Durati
 		return context.Cause(ctx)
 	}
 	return m.call(ctx, func(c *conn) error {
-		cctx, cancel := context.WithTimeout(ctx, timeout)
+		cctx, cancel := patient(ctx, timeout, errSilent)
 		defer cancel()
 		err := f(cctx, c)
 		if err != nil && cctx.Err() != nil && ctx.Err() == nil {
@@ -199,7 +199,7 @@ func (m *machine) call(ctx context.Context, f func(*conn) error) error {
 		var failed *FailedError
 		switch {
 		case errors.As(err, &failed):
-			c.blamed.Store(true)
+			c.blame.Store(failed)
 			m.calls.drop(c)
 			return err
 		case ctx.Err() != nil:
@@ -215,7 +215,10 @@ func (m *machine) call(ctx context.Context, f func(*conn) error) error {
 			return err
 		}
 		m.calls.drop(c)
-		if c.blamed.Load() || !kept || again {
+		if blame := c.blame.Load(); blame != nil {
+			return blame // of another call, which closed the connection
+		}
+		if !kept || again {
 			return m.failed(err)
 		}
 	}

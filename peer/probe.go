@@ -29,7 +29,7 @@ type probe struct {
 
 // probe returns nil where the machine answers within timeout.
 func (m *machine) probe(ctx context.Context, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, m.silent())
+	ctx, cancel := patient(ctx, timeout, m.silent())
 	defer cancel()
 	m.mu.Lock()
 	pr := m.probing
@@ -48,6 +48,11 @@ func (m *machine) probe(ctx context.Context, timeout time.Duration) error {
 	case <-pr.done:
 		return pr.err
 	case <-ctx.Done():
+	}
+	select {
+	case <-pr.done: // both, and the answer counts
+		return pr.err
+	default:
 		return context.Cause(ctx)
 	}
 }
@@ -56,7 +61,7 @@ func (m *machine) silent() error { return &FailedError{Machine: m.name, Err: err
 
 func (m *machine) runProbe(pr *probe) {
 	defer m.pool.leave(m)
-	ctx, cancel := context.WithTimeout(m.pool.ctx, m.pool.cfg.HopTimeout)
+	ctx, cancel := patient(m.pool.ctx, m.pool.cfg.HopTimeout, errSilent)
 	defer cancel()
 	pr.err = m.null(ctx)
 	m.mu.Lock()
@@ -71,7 +76,7 @@ func (m *machine) null(ctx context.Context) error {
 	for again := false; ; again = true {
 		c, kept, err := m.probes.get(ctx, m.pool, m.name)
 		if err != nil {
-			return m.blame(err)
+			return m.blame(ctx, err)
 		}
 		err = c.Call(ctx, structs.SLAVE_PROG, slaveVersion, 0, nil, nil)
 		var refused *rpc.ReplyError
@@ -80,14 +85,14 @@ func (m *machine) null(ctx context.Context) error {
 		}
 		m.probes.drop(c)
 		if again || !kept || !lost(err) {
-			return m.blame(err)
+			return m.blame(ctx, err)
 		}
 	}
 }
 
-func (m *machine) blame(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = errSilent
+func (m *machine) blame(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		err = context.Cause(ctx) // not what its end has done to the call
 	}
 	return m.failed(err)
 }

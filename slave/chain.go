@@ -18,7 +18,11 @@ func (s *Slave) orOwn(ctx context.Context, ids []uint64, sum *vector.Bitmap) err
 	if len(ids) == 0 {
 		return nil
 	}
-	missing, err := s.store.OrInto(ctx, ids, sum)
+	var missing []uint64
+	err := s.compute(ctx, func() (err error) {
+		missing, err = s.store.OrInto(ctx, ids, sum)
+		return err
+	})
 	switch {
 	case ctx.Err() != nil:
 		return late(ctx)
@@ -77,10 +81,12 @@ func (s *Slave) orParts(ctx context.Context, parts []func(context.Context, *vect
 			if err := part(ctx, b); err != nil {
 				return err
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			sum.Or(b)
-			return nil
+			return s.compute(ctx, func() error {
+				mu.Lock()
+				defer mu.Unlock()
+				sum.Or(b)
+				return nil
+			})
 		})
 	}
 	return g.wait()
@@ -90,9 +96,15 @@ func (s *Slave) orParts(ctx context.Context, parts []func(context.Context, *vect
 // and replaces sum by what comes back.
 func (s *Slave) callNext(ctx context.Context, chain []*leg, sum *vector.Bitmap) error {
 	next := chain[0]
-	so, err := rows.Encode(sum, structs.BITMAP_ROARING)
+	var so structs.RowBitmap
+	err := s.compute(ctx, func() (err error) {
+		if so, err = rows.Encode(sum, structs.BITMAP_ROARING); err != nil {
+			return fail(structs.QUERY_TOO_LARGE, fmt.Sprintf("the result so far is too large to hand on: %v", err))
+		}
+		return nil
+	})
 	if err != nil {
-		return fail(structs.QUERY_TOO_LARGE, fmt.Sprintf("the result so far is too large to hand on: %v", err))
+		return err
 	}
 	list, _ := join(chain)
 	var res structs.RowsResponse
@@ -108,12 +120,14 @@ func (s *Slave) callNext(ctx context.Context, chain []*leg, sum *vector.Bitmap) 
 	if res.Status != structs.QUERY_OK {
 		return &failure{status: res.Status, QueryFailure: res.Failure}
 	}
-	b, err := rows.Decode(&res.Rows)
-	if err != nil {
-		return fail(structs.QUERY_UNAVAILABLE, fmt.Sprintf("%s answered with what is no bitmap: %v", next.machine, err), next.machine)
-	}
-	*sum = *b
-	return nil
+	return s.compute(ctx, func() error {
+		b, err := rows.Decode(&res.Rows)
+		if err != nil {
+			return fail(structs.QUERY_UNAVAILABLE, fmt.Sprintf("%s answered with what is no bitmap: %v", next.machine, err), next.machine)
+		}
+		*sum = *b
+		return nil
+	})
 }
 
 // callStatic has a C handler OR its own nodes, and adds the word. It is one hop,

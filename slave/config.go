@@ -22,17 +22,18 @@ const (
 	DefaultHopTimeout = peer.DefaultHopTimeout
 	DefaultDeadline   = 20 * time.Second // of a call that brings none
 
-	maxUDPAnswer    = 8800                   // bytes; libtirpc refuses more over UDP
-	maxStaticNodes  = 10_000                 // list nodes sent to a C handler, which decodes them on its stack
-	maxRanges       = 64                     // ranges of one call that run at a time
-	maxItems        = 65536                  // of an inventory page, structs.x
-	defaultItems    = 4096                   // of an inventory page that asks for no number
-	maxUDPItems     = 180                    // of one that goes over UDP
-	joinInterval    = 3 * time.Second        // between two calls of MASTER_JOIN
-	joinTimeout     = 5 * time.Second        // of one
-	refreshInterval = 250 * time.Millisecond // between two that a list with an unknown machine causes
-	resolveTimeout  = time.Second            // of a host name in a list
-	readyPatience   = 3 * time.Second        // for the portmapper and the master, before the slave is ready without them
+	maxUDPAnswer    = 8800                    // bytes; libtirpc refuses more over UDP
+	maxStaticNodes  = 10_000                  // list nodes sent to a C handler, which decodes them on its stack
+	maxRanges       = 64                      // ranges of one call that run at a time
+	maxCoordinated  = rpc.DefaultMaxCalls / 2 // COORDINATE calls at a time: slots are left for the HANDLE_QUERY calls that all coordinators wait for
+	maxItems        = 65536                   // of an inventory page, structs.x
+	defaultItems    = 4096                    // of an inventory page that asks for no number
+	maxUDPItems     = 180                     // of one that goes over UDP
+	joinInterval    = 3 * time.Second         // between two calls of MASTER_JOIN
+	joinTimeout     = 5 * time.Second         // of one
+	refreshInterval = 250 * time.Millisecond  // between two that a list with an unknown machine causes
+	resolveTimeout  = time.Second             // of a host name in a list
+	readyPatience   = 3 * time.Second         // for the portmapper and the master, before the slave is ready without them
 )
 
 // AnyPort as Config.Port listens on a free port of the system's choice.

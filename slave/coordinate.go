@@ -2,6 +2,7 @@ package slave
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -13,6 +14,12 @@ import (
 // first that is there. All of them run to their end, also where one is empty:
 // an answer is complete or an error.
 func (s *Slave) coordinate(ctx context.Context, ranges []structs.RangePlan) (*vector.Bitmap, error) {
+	select {
+	case s.coordinating <- struct{}{}:
+		defer func() { <-s.coordinating }()
+	default:
+		return nil, fail(structs.QUERY_FAILED, fmt.Sprintf("%s coordinates %d queries already: try again, or another slave", s.cfg.Addr, maxCoordinated))
+	}
 	g := s.newGroup(ctx)
 	defer g.cancel()
 	var mu sync.Mutex
@@ -23,14 +30,16 @@ func (s *Slave) coordinate(ctx context.Context, ranges []structs.RangePlan) (*ve
 			if err := s.runRange(ctx, r.List, r.Strategy, b); err != nil {
 				return err
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			if result == nil {
-				result = b
-			} else {
-				result.And(b)
-			}
-			return nil
+			return s.compute(ctx, func() error {
+				mu.Lock()
+				defer mu.Unlock()
+				if result == nil {
+					result = b
+				} else {
+					result.And(b)
+				}
+				return nil
+			})
 		})
 	}
 	if err := g.wait(); err != nil {

@@ -108,7 +108,10 @@ func (f *fleet) start(cfg Config) (s *Slave, stop func()) {
 	if cfg.Data == "" {
 		cfg.Data = filepath.Join(f.t.TempDir(), cfg.Addr)
 	}
-	cfg.Port, cfg.NoPortmap, cfg.HopTimeout = AnyPort, true, testHop
+	cfg.Port, cfg.NoPortmap = AnyPort, true
+	if cfg.HopTimeout == 0 {
+		cfg.HopTimeout = testHop
+	}
 	cfg.JoinInterval = time.Hour // what a test needs to know sooner, it needs a refresh for
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	if cfg.Master == "" {

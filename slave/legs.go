@@ -3,7 +3,9 @@ package slave
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"starfish/catalog"
 	"starfish/rpc"
 	"starfish/structs"
 )
@@ -12,7 +14,7 @@ import (
 // anew; a list of a million costs 8 bytes for each node of our own.
 type legs struct {
 	own    []uint64 // ids of this machine, wherever they stood
-	others []*leg   // in the order in which the machines come first
+	others []*leg   // in the global machine order; see split
 }
 
 // leg is the part of another machine, in the order of the list.
@@ -25,6 +27,11 @@ type leg struct {
 
 // split takes a list apart. A machine outside of the cluster is a failure, and
 // then nobody is called.
+//
+// Whatever order the list has, the others come in the global one. So a call on
+// its way along a chain waits only for machines behind its own, and a circle of
+// calls that wait for each other's slots cannot be. Where a C handler is among
+// them the list's order stays: a handler takes no nodes but those at the head.
 func (s *Slave) split(ctx context.Context, list structs.MachineVecList) (*legs, error) {
 	l := &legs{}
 	byName := map[string]*leg{}
@@ -39,6 +46,9 @@ func (s *Slave) split(ctx context.Context, list structs.MachineVecList) (*legs, 
 		}
 		last.add(l, n)
 		n = next
+	}
+	if !slices.ContainsFunc(l.others, func(g *leg) bool { return g.target.static }) {
+		slices.SortStableFunc(l.others, func(a, b *leg) int { return catalog.CompareAddr(a.machine, b.machine) })
 	}
 	return l, nil
 }

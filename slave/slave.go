@@ -37,6 +37,9 @@ type Slave struct {
 	instance uint64 // drawn anew for each start
 	ready    chan struct{}
 
+	computing    chan struct{} // a slot for each call that computes
+	coordinating chan struct{} // a slot for each call that coordinates
+
 	mu    sync.Mutex
 	socks *sockets // set before the first call is served
 }
@@ -60,6 +63,9 @@ func New(cfg Config) (*Slave, error) {
 		names:    newNames(),
 		instance: rand.Uint64() | 1, // 0 stands for an unknown one
 		ready:    make(chan struct{}),
+
+		computing:    newComputing(),
+		coordinating: make(chan struct{}, maxCoordinated),
 	}
 	s.cluster = newCluster(cfg, s.instance)
 	structs.RegisterSlaveProgSlaveV1(s.srv, v1{s})
