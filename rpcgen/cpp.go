@@ -35,6 +35,16 @@ const allModes modes = 1<<len(modeNames) - 1
 
 var modeNames = [...]string{"RPC_HDR", "RPC_XDR", "RPC_SVC", "RPC_CLNT", "RPC_TBL"}
 
+func (m modes) String() string {
+	var names []string
+	for i, n := range modeNames {
+		if m&(1<<i) != 0 {
+			names = append(names, n)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
 // macro is what #define or -D defines.
 type macro struct {
 	body   string

@@ -2,6 +2,7 @@ package rpcgen_test
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -33,17 +34,36 @@ func compile(t testing.TB, path, pkg string, defines map[string]string) ([]rpcge
 	return rpcgen.Generate(rpcgen.Options{File: path, Source: string(src), Package: pkg, Defines: defines})
 }
 
-// Each testdata/NAME.x has its Go code, all files in one, as NAME.golden.
+// besides are the files that testdata/imports.x imports.
+var besides = []rpcgen.Import{
+	{File: "testdata/include/imported.x", Package: "golden.test/go/market/v2"},
+	{File: "beside.x"},
+}
+
+// Each testdata/NAME.x has its Go code, all files in one, and what -v says, as
+// NAME.golden.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.x")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, path := range files {
 		t.Run(filepath.Base(path), func(t *testing.T) {
-			outs, err := compile(t, path, "golden", map[string]string{"GIVEN": "9"})
+			src, err := os.ReadFile(path)
 			require.NoError(t, err)
-			typecheck(t, outs)
 			var got bytes.Buffer
+			opts := rpcgen.Options{
+				File: path, Source: string(src), Package: "golden", Defines: map[string]string{"GIVEN": "9"},
+				Include: []string{"testdata/include"},
+				Note:    func(pos rpcgen.Pos, text string) { fmt.Fprintf(&got, "%v: %s\n", pos, text) },
+			}
+			if filepath.Base(path) == "imports.x" {
+				opts.Imports = besides
+			}
+			outs, err := rpcgen.Generate(opts)
+			require.NoError(t, err)
+			if opts.Imports == nil {
+				typecheck(t, outs)
+			}
 			for _, o := range outs {
 				fmt.Fprintf(&got, "-- %s --\n%s", o.Name, o.Code)
 			}
@@ -56,6 +76,56 @@ func TestGolden(t *testing.T) {
 			require.Equal(t, string(want), got.String(), "go test ./rpcgen -update accepts it")
 		})
 	}
+}
+
+// The code of imports.x builds with that of the files it imports.
+func TestImports(t *testing.T) {
+	generate := func(file, pkg string, opts rpcgen.Options) []rpcgen.Output {
+		src, err := os.ReadFile(file)
+		require.NoError(t, err)
+		opts.File, opts.Source, opts.Package = file, string(src), pkg
+		outs, err := rpcgen.Generate(opts)
+		require.NoError(t, err)
+		return outs
+	}
+	market := typecheck(t, generate("testdata/include/imported.x", "market", rpcgen.Options{}))
+	outs := generate("testdata/imports.x", "golden", rpcgen.Options{Include: []string{"testdata/include"}, Imports: besides})
+	outs = append(outs, generate("testdata/include/beside.x", "golden", rpcgen.Options{})...)
+	typecheckWith(t, outs, map[string]*types.Package{besides[0].Package: market})
+}
+
+func TestImportFaults(t *testing.T) {
+	files := map[string]string{
+		"good.x":       "struct s { int a; };",
+		"bad.x":        "struct t { nope a; };\n",
+		"dir/loop.x":   "#include \"loop.x\"\n",
+		"dir/broken.x": "const A = 1\n",
+	}
+	compile := func(src string, imports ...rpcgen.Import) string {
+		outs, err := rpcgen.Generate(rpcgen.Options{
+			File: "f.x", Source: src, Imports: imports, Include: []string{"dir"},
+			ReadFile: func(name string) ([]byte, error) {
+				if text, ok := files[name]; ok {
+					return []byte(text), nil
+				}
+				return nil, os.ErrNotExist
+			},
+		})
+		require.Error(t, err)
+		require.Nil(t, outs)
+		var list rpcgen.ErrorList
+		if errors.As(err, &list) {
+			return err.Error() + "\n" + list[0].Excerpt()
+		}
+		return err.Error()
+	}
+	require.Equal(t, "rpcgen: -import none.x: there is no such file, here or in a folder of -I", compile("", rpcgen.Import{File: "none.x"}))
+	require.Contains(t, compile("", rpcgen.Import{File: "good.x", Package: "a/b-c"}), "the package's name is not the last part of its path")
+	require.Equal(t, "bad.x:1:12: type 'nope' is not declared\nf.x:1:7: 'TRUE' is a word", compile("const TRUE = 1;", rpcgen.Import{File: "bad.x"})[:65])
+	require.Equal(t, "f.x:2:8: type 's' is declared in good.x, line 1, already\nstruct s { int a; };\n       ^\n", compile("\nstruct s { int a; };", rpcgen.Import{File: "good.x"}))
+	require.Equal(t, "dir/loop.x:1:1: #include \"loop.x\": 50 files deep, in a circle?\n#include \"loop.x\"\n^\n", compile("#include <loop.x>"))
+	require.Equal(t, "f.x:2:1: ';' expected after the value, not 'const'\nconst B = 2;\n^\n", compile("#include \"dir/broken.x\"\nconst B = 2;"))
+	require.Contains(t, compile("#include <none.x>"), "f.x:1:1: #include <none.x> is not found in dir: -I DIR adds a folder")
 }
 
 // The code in the repository is what rpcgen makes of the .x files beside it.
@@ -122,7 +192,25 @@ var imports = sync.OnceValues(func() (types.Importer, error) {
 
 // typecheck fails unless outs are one correct Go package. Stubs are checked
 // against package rpc as it is.
-func typecheck(t testing.TB, outs []rpcgen.Output) {
+func typecheck(t testing.TB, outs []rpcgen.Output) *types.Package {
+	t.Helper()
+	return typecheckWith(t, outs, nil)
+}
+
+// others imports packages that are only in memory, beside those that are compiled.
+type others struct {
+	packages map[string]*types.Package
+	compiled types.Importer
+}
+
+func (o others) Import(path string) (*types.Package, error) {
+	if p, ok := o.packages[path]; ok {
+		return p, nil
+	}
+	return o.compiled.Import(path)
+}
+
+func typecheckWith(t testing.TB, outs []rpcgen.Output, packages map[string]*types.Package) *types.Package {
 	t.Helper()
 	fset := token.NewFileSet()
 	var files []*ast.File
@@ -134,9 +222,10 @@ func typecheck(t testing.TB, outs []rpcgen.Output) {
 		require.NoError(t, err)
 		files = append(files, f)
 	}
-	importer, err := imports()
+	compiled, err := imports()
 	require.NoError(t, err)
-	conf := types.Config{Importer: importer}
-	_, err = conf.Check("golden", fset, files, nil)
+	conf := types.Config{Importer: others{packages, compiled}}
+	pkg, err := conf.Check(files[0].Name.Name, fset, files, nil)
 	require.NoError(t, err)
+	return pkg
 }

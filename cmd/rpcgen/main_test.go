@@ -54,6 +54,33 @@ func TestWritesFiles(t *testing.T) {
 	require.Contains(t, string(text), "const M = 7\n")
 }
 
+func TestIncludesAndImports(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"lib/base.x": "typedef opaque id<8>;\n", "lib/other.x": "struct pair { int a; };\n", "sub/near.x": "const NEAR = 2;\n",
+		"sub/main.x": "%#include <a.h>\n#include <base.x>\n#include \"near.x\"\nstruct type { id i[NEAR]; pair p; };\n",
+	} {
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+	}
+	t.Chdir(dir)
+	var out, errs bytes.Buffer
+	code := run([]string{"-v", "-o", "out", "-p", "wire", "-I", "nowhere", "-Ilib", "-import", "other.x=example.com/other", "sub/main.x"}, &out, &errs)
+	require.Equal(t, exitOK, code, errs.String())
+	require.Equal(t, "sub/main.x:1:1: for C only, left out: #include <a.h>\n"+
+		"sub/main.x:2:1: lib/base.x is included\nsub/main.x:3:1: sub/near.x is included\n", out.String())
+	text, err := os.ReadFile("out/main_xdr.go")
+	require.NoError(t, err)
+	require.Contains(t, string(text), "I [NEAR]Id\n\tP other.Pair\n")
+
+	errs.Reset()
+	require.Equal(t, exitFailed, run([]string{"-o", "none", "-Ilib", "sub/main.x"}, &out, &errs))
+	require.Equal(t, "sub/main.x:4:27: type 'pair' is not declared: a C header may bring it (%#include <a.h> in line 1); "+
+		"-import FILE.x, with its declaration, supplies it\nstruct type { id i[NEAR]; pair p; };\n                          ^\n", errs.String())
+	require.Empty(t, written(t, "none"))
+}
+
 func TestFaultyFileLeavesNothing(t *testing.T) {
 	code, dir, stdout, stderr := command(t, good+"struct s { nope a; };\n")
 	require.Equal(t, exitFailed, code)
@@ -92,6 +119,8 @@ func TestUsage(t *testing.T) {
 		{"two files", []string{"a.x", "b.x"}, exitUsage, "", "2 were given"},
 		{"unknown flag", []string{"-z", "a.x"}, exitUsage, "", "rpcgen --help"},
 		{"empty define", []string{"-D", "=1", "a.x"}, exitUsage, "", "a name is wanted"},
+		{"empty import", []string{"-import", "=a", "a.x"}, exitUsage, "", "OTHER.x or OTHER.x=GO/PACKAGE is wanted"},
+		{"missing import", []string{"-import", "nowhere.x", os.DevNull}, exitFailed, "", "rpcgen: -import nowhere.x: there is no such file"},
 		{"missing file", []string{"nowhere.x"}, exitFailed, "", "rpcgen: open nowhere.x"},
 		{"bad package", []string{"-p", "a b", os.DevNull}, exitFailed, "", "use -p"},
 	} {
