@@ -77,6 +77,18 @@ func (o QueryOptions) request(text string) structs.QueryRequest {
 	return r
 }
 
+// onTheWay is what a call may take besides its deadline.
+const onTheWay = 5 * time.Second
+
+// within bounds a call whose ctx has no end by its deadline, so that a long one
+// is not cut off by what a call may take as a rule.
+func (o QueryOptions) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, bound := ctx.Deadline(); bound || o.Deadline <= 0 || o.Deadline > math.MaxInt64-onTheWay {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, o.Deadline+onTheWay)
+}
+
 // Answer is the complete answer to a query.
 type Answer struct {
 	Count uint64         // of the whole answer, also where Rows is a page of it
@@ -86,6 +98,8 @@ type Answer struct {
 
 // Query runs a query such as "P:7" or "R:0-3&10-14".
 func (c *Client) Query(ctx context.Context, text string, o QueryOptions) (Answer, error) {
+	ctx, cancel := o.within(ctx)
+	defer cancel()
 	res, err := c.master.MasterQuery(ctx, o.request(text))
 	if err != nil {
 		return Answer{}, fmt.Errorf("client: query: %w", err)
@@ -105,6 +119,8 @@ func (c *Client) Query(ctx context.Context, text string, o QueryOptions) (Answer
 
 // Explain tells how the query would run: which slave each vector comes from.
 func (c *Client) Explain(ctx context.Context, text string, o QueryOptions) (structs.Explanation, error) {
+	ctx, cancel := o.within(ctx)
+	defer cancel()
 	res, err := c.master.MasterExplain(ctx, o.request(text))
 	if err != nil {
 		return structs.Explanation{}, fmt.Errorf("client: explain: %w", err)

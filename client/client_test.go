@@ -140,3 +140,26 @@ func TestFailedCallsSayWhatWasTried(t *testing.T) {
 	require.EqualError(t, err, "client: join h: gone")
 	require.EqualError(t, c.Members(t.Context(), 0, nil), "client: members: gone")
 }
+
+// TestLongDeadline: the caller waits for as long as the master may take.
+func TestLongDeadline(t *testing.T) {
+	ctx, cancel := QueryOptions{Deadline: time.Hour}.within(t.Context())
+	defer cancel()
+	end, ok := ctx.Deadline()
+	require.True(t, ok)
+	require.Greater(t, time.Until(end), time.Hour)
+
+	short, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ctx, cancel = QueryOptions{Deadline: time.Hour}.within(short)
+	defer cancel()
+	end, _ = ctx.Deadline()
+	require.LessOrEqual(t, time.Until(end), time.Minute)
+
+	for _, o := range []QueryOptions{{}, {Deadline: math.MaxInt64}} {
+		ctx, cancel = o.within(context.Background())
+		defer cancel()
+		_, ok = ctx.Deadline()
+		require.False(t, ok)
+	}
+}
