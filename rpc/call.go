@@ -11,12 +11,13 @@ import (
 type Call struct {
 	XID, Prog, Vers, Proc uint32
 
-	Cred    OpaqueAuth
-	Sys     *AuthsysParms // the credential where it is AUTH_SYS, else nil; a label, never a proof
-	Network string        // "tcp", "udp" or "unix"
-	Remote  net.Addr      // the caller
-	Local   net.Addr      // the address that the call was sent to, also over UDP
-	PeerUID int           // of the process at the other end of a unix socket, as the kernel says; else -1
+	Cred, Verf OpaqueAuth
+	Sys        *AuthsysParms // the credential where it is AUTH_SYS, else nil; a label, never a proof
+	Principal  any           // what an Authenticator found
+	Network    string        // "tcp", "udp" or "unix"
+	Remote     net.Addr      // the caller
+	Local      net.Addr      // the address that the call was sent to, also over UDP
+	PeerUID    int           // of the process at the other end of a unix socket, as the kernel says; else -1
 }
 
 // Handler answers the calls of one version of a program, several at a time.
@@ -52,6 +53,7 @@ type callKey struct{}
 type callContext struct {
 	context.Context
 	call Call
+	verf OpaqueAuth // of the reply
 }
 
 func (c *callContext) Value(key any) any {

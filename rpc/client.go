@@ -23,6 +23,7 @@ type Caller interface {
 // stands in limits.go.
 type ClientConfig struct {
 	Cred      OpaqueAuth    // goes with every call; zero: AUTH_NONE. See SysAuth
+	Auth      Authorizer    // instead of Cred; nil: Cred
 	Timeout   time.Duration // of a call whose context has no deadline
 	MaxRecord int           // bytes of one call or reply
 
@@ -152,7 +153,7 @@ func (c *Client) Close() error {
 func (c *Client) Call(ctx context.Context, prog, vers, proc uint32, args xdr.Appender, res xdr.DecoderFrom) error {
 	rec, err := c.exchange(ctx, prog, vers, proc, args)
 	if err == nil {
-		err = readResult(rec, res)
+		err = c.readResult(rec, res)
 	}
 	if err != nil {
 		return fmt.Errorf("rpc: call %#x.%d.%d at %v: %w", prog, vers, proc, c.conn.RemoteAddr(), err)
@@ -161,10 +162,14 @@ func (c *Client) Call(ctx context.Context, prog, vers, proc uint32, args xdr.App
 }
 
 // readResult decodes a reply and gives its buffer back.
-func readResult(rec *buffer, res xdr.DecoderFrom) error {
+func (c *Client) readResult(rec *buffer, res xdr.DecoderFrom) error {
 	var d xdr.Decoder
 	d.Reset(rec.b)
-	err := readReply(&d)
+	var check func(OpaqueAuth) error
+	if c.cfg.Auth != nil {
+		check = c.cfg.Auth.Check
+	}
+	err := readReply(&d, check)
 	if err == nil && res != nil {
 		if err = res.DecodeXDR(&d); err != nil {
 			err = fmt.Errorf("%w: result: %w", ErrBadReply, err)
@@ -181,8 +186,15 @@ func (c *Client) exchange(ctx context.Context, prog, vers, proc uint32, args xdr
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
+	cred, verf := c.cfg.Cred, OpaqueAuth{}
+	if c.cfg.Auth != nil {
+		var err error
+		if cred, verf, err = c.cfg.Auth.Authorize(ctx, prog, vers, proc); err != nil {
+			return nil, fmt.Errorf("%w: %w: %w", ErrNotSent, ErrCredential, err)
+		}
+	}
 	req := getBuffer()
-	b := appendCall(req.b[:markLen], 0, prog, vers, proc, c.cfg.Cred)
+	b := appendCall(req.b[:markLen], 0, prog, vers, proc, cred, verf)
 	if args != nil {
 		var err error
 		if b, err = args.AppendXDR(b); err != nil {

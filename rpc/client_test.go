@@ -37,7 +37,7 @@ func nextCall(t *testing.T, far net.Conn) uint32 {
 // success is a reply with a result.
 func success(xid uint32, result ...byte) []byte {
 	b := make([]byte, acceptedLen)
-	putAccepted(b, xid)
+	putAccepted(b, xid, OpaqueAuth{})
 	return append(b, result...)
 }
 
@@ -82,10 +82,10 @@ func TestClientReplies(t *testing.T) {
 			return append(record(success(x, result...)), record(success(x, 0, 0, 0, 1))...)
 		}, nil},
 		{"Refused", func(x uint32) []byte {
-			return record(appendRefusal(nil, x, &ReplyError{AcceptStat: PROG_MISMATCH, Low: 3, High: 4}))
+			return record(appendRefusal(nil, x, OpaqueAuth{}, &ReplyError{AcceptStat: PROG_MISMATCH, Low: 3, High: 4}))
 		}, ErrProgMismatch},
 		{"Denied", func(x uint32) []byte {
-			return record(appendRefusal(nil, x, AuthError(AUTH_TOOWEAK).(*ReplyError)))
+			return record(appendRefusal(nil, x, OpaqueAuth{}, AuthError(AUTH_TOOWEAK).(*ReplyError)))
 		}, AuthError(AUTH_TOOWEAK)},
 		{"HeaderCut", func(x uint32) []byte { return record(success(x)[:20]) }, ErrBadReply},
 		{"TooLong", func(uint32) []byte { return unhex(t, "84000001") }, ErrTooLong},

@@ -37,16 +37,17 @@ func FuzzServerMessage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		ctx := &callContext{Context: t.Context()}
 		d := xdr.NewDecoder(in)
-		handler, refusal := s.admit(&ctx.call, d)
+		refusal := readCall(d, &ctx.call)
 		if errors.Is(refusal, errNotCall) {
 			return
 		}
+		handler, refusal := s.admit(ctx, refusal)
 		reply := s.answer(ctx, handler, refusal, d, make([]byte, 0, 100))[markLen:]
 		xid, ok := replyXID(reply)
 		require.True(t, ok)
 		require.Equal(t, in[:4], xdr.AppendUint32(nil, xid))
 		rd := xdr.NewDecoder(reply)
-		if err := readReply(rd); err != nil {
+		if err := readReply(rd, nil); err != nil {
 			require.NotErrorIs(t, err, ErrBadReply)
 			require.Zero(t, rd.Len())
 		}
@@ -71,7 +72,7 @@ func FuzzClientReply(f *testing.F) {
 			return
 		}
 		d := xdr.NewDecoder(in)
-		err := readReply(d)
+		err := readReply(d, nil)
 		var re *ReplyError
 		if errors.As(err, &re) {
 			require.True(t, re.remote)

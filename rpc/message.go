@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"starfish/xdr"
 )
@@ -15,6 +16,7 @@ import (
 const (
 	minCallLen   = 40 // a call with empty credential and verifier, and without arguments
 	acceptedLen  = 24 // a reply up to the result, its verifier empty
+	verfAt       = 12 // where in an accepted reply its verifier is
 	replyReserve = markLen + acceptedLen
 )
 
@@ -38,7 +40,7 @@ func readCall(d *xdr.Decoder, c *Call) error {
 	if c.Cred, err = readAuth(d, AUTH_BADCRED); err != nil {
 		return err
 	}
-	_, err = readAuth(d, AUTH_BADVERF)
+	c.Verf, err = readAuth(d, AUTH_BADVERF)
 	return err
 }
 
@@ -58,30 +60,39 @@ func readAuth(d *xdr.Decoder, tooLong AuthStat) (a OpaqueAuth, err error) {
 }
 
 // appendCall appends the header of a call.
-func appendCall(b []byte, xid, prog, vers, proc uint32, cred OpaqueAuth) []byte {
+func appendCall(b []byte, xid, prog, vers, proc uint32, cred, verf OpaqueAuth) []byte {
 	b = xdr.AppendUint32(b, xid)
 	b = xdr.AppendUint32(b, uint32(CALL))
 	b = xdr.AppendUint32(b, RPC_MSG_VERSION)
 	b = xdr.AppendUint32(b, prog)
 	b = xdr.AppendUint32(b, vers)
 	b = xdr.AppendUint32(b, proc)
-	b = xdr.AppendUint32(b, uint32(cred.Flavor))
-	b = xdr.AppendUint32(b, uint32(len(cred.Body)))
-	b = xdr.AppendFixedOpaque(b, cred.Body)
-	b = xdr.AppendUint32(b, uint32(AUTH_NONE))
-	return xdr.AppendUint32(b, 0)
+	return appendAuth(appendAuth(b, cred), verf)
 }
+
+// appendAuth appends a credential or verifier, which may be of a flavour that
+// rpc_msg.x does not have.
+func appendAuth(b []byte, a OpaqueAuth) []byte {
+	b = xdr.AppendUint32(b, uint32(a.Flavor))
+	b = xdr.AppendUint32(b, uint32(len(a.Body)))
+	return xdr.AppendFixedOpaque(b, a.Body)
+}
+
+// acceptedSize is the length of a reply up to the result.
+func acceptedSize(verf OpaqueAuth) int { return acceptedLen + (len(verf.Body)+3)&^3 }
 
 // putAccepted writes the header of a reply with a result into the first
-// acceptedLen bytes of b.
-func putAccepted(b []byte, xid uint32) {
-	clear(b[:acceptedLen]) // MSG_ACCEPTED, AUTH_NONE without a body, SUCCESS
+// acceptedSize bytes of b.
+func putAccepted(b []byte, xid uint32, verf OpaqueAuth) {
+	clear(b[:acceptedSize(verf)]) // MSG_ACCEPTED, AUTH_NONE without a body, SUCCESS
 	binary.BigEndian.PutUint32(b, xid)
 	binary.BigEndian.PutUint32(b[4:], uint32(REPLY))
+	appendAuth(b[:verfAt], verf)
 }
 
-// appendRefusal appends a reply without a result.
-func appendRefusal(b []byte, xid uint32, re *ReplyError) []byte {
+// appendRefusal appends a reply without a result. One to a call that was denied
+// has no verifier.
+func appendRefusal(b []byte, xid uint32, verf OpaqueAuth, re *ReplyError) []byte {
 	versions := MismatchInfo{Low: re.Low, High: re.High}
 	m := RpcMsg{Xid: xid, Body: RpcMsgBody{Mtype: REPLY, Rbody: ReplyBody{
 		Stat:   re.Stat,
@@ -90,7 +101,11 @@ func appendRefusal(b []byte, xid uint32, re *ReplyError) []byte {
 	}}}
 	out, err := m.AppendXDR(b)
 	if err != nil { // a status that does not exist
-		return appendRefusal(b, xid, &ReplyError{AcceptStat: SYSTEM_ERR})
+		return appendRefusal(b, xid, verf, &ReplyError{AcceptStat: SYSTEM_ERR})
+	}
+	if re.Stat == MSG_ACCEPTED && (verf.Flavor != AUTH_NONE || len(verf.Body) > 0) {
+		at := len(b) + verfAt
+		out = slices.Replace(out, at, at+8, appendAuth(nil, verf)...)
 	}
 	return out
 }
@@ -103,9 +118,10 @@ func replyXID(b []byte) (uint32, bool) {
 	return binary.BigEndian.Uint32(b), true
 }
 
-// readReply reads a reply up to its result, which is what is left in d. The
-// error is a *ReplyError where there is no result, else wraps ErrBadReply.
-func readReply(d *xdr.Decoder) error {
+// readReply reads a reply up to its result, which is what is left in d, and has
+// check look at its verifier, unless that is nil. The error is a *ReplyError where
+// there is no result, else wraps ErrBadReply.
+func readReply(d *xdr.Decoder, check func(OpaqueAuth) error) error {
 	var m RpcMsg
 	d.Lax = true // a status or a flavour may be one that we do not know
 	err := m.DecodeXDR(d)
@@ -115,6 +131,11 @@ func readReply(d *xdr.Decoder) error {
 	}
 	r := &m.Body.Rbody
 	if r.Stat == MSG_ACCEPTED {
+		if check != nil {
+			if err := check(r.Areply.Verf); err != nil {
+				return fmt.Errorf("%w: %w", AuthError(AUTH_INVALIDRESP), err)
+			}
+		}
 		if r.Areply.ReplyData.Stat == SUCCESS {
 			return nil
 		}

@@ -71,9 +71,9 @@ func allStatuses() (all []*ReplyError) {
 func TestRefusals(t *testing.T) {
 	for _, e := range allStatuses() {
 		t.Run(e.Error(), func(t *testing.T) {
-			b := appendRefusal(nil, 7, e)
+			b := appendRefusal(nil, 7, OpaqueAuth{}, e)
 			d := xdr.NewDecoder(b)
-			err := readReply(d)
+			err := readReply(d, nil)
 			require.Zero(t, d.Len())
 			var got *ReplyError
 			require.ErrorAs(t, err, &got)
@@ -87,7 +87,7 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 	require.Equal(t, unhex(t, "00000007 00000001 00000000 00000000 00000000 00000005"),
-		appendRefusal(nil, 7, &ReplyError{AcceptStat: 99}), "a status that does not exist")
+		appendRefusal(nil, 7, OpaqueAuth{}, &ReplyError{AcceptStat: 99}), "a status that does not exist")
 }
 
 // RFC 5531 section 9: what a client reads.
@@ -113,7 +113,7 @@ func TestReadReply(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := xdr.NewDecoder(unhex(t, c.hex))
-			err := readReply(d)
+			err := readReply(d, nil)
 			if c.err != nil {
 				require.ErrorIs(t, err, c.err)
 				return
@@ -131,12 +131,12 @@ func TestHeadersAsGenerated(t *testing.T) {
 		Rpcvers: RPC_MSG_VERSION, Prog: 2, Vers: 3, Proc: 4, Cred: cred,
 	}}})
 	require.NoError(t, err)
-	require.Equal(t, want, appendCall(nil, 1, 2, 3, 4, cred))
+	require.Equal(t, want, appendCall(nil, 1, 2, 3, 4, cred, OpaqueAuth{}))
 
 	want, err = xdr.Marshal(RpcMsg{Xid: 1, Body: RpcMsgBody{Mtype: REPLY}})
 	require.NoError(t, err)
 	got := []byte("twenty-four bytes of junk")[:acceptedLen]
-	putAccepted(got, 1)
+	putAccepted(got, 1, OpaqueAuth{})
 	require.Equal(t, want, got)
 }
 

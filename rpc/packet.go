@@ -96,14 +96,15 @@ func (p *packetConn) serveNext(d *xdr.Decoder) bool {
 	req.b = append(req.b, p.buf[:n]...)
 	d.Reset(req.b)
 	ctx := &callContext{Context: p.s.ctx}
-	h, refusal := p.s.admit(&ctx.call, d)
-	if errors.Is(refusal, errNotCall) {
+	refusal := readCall(d, &ctx.call)
+	if refusal == errNotCall {
 		return true // it is no business of the other callers
 	}
 	dg := p.info.parse(p.oob[:oobn], p.uc.LocalAddr())
 	dg.from = from
 	ctx.call.Network, ctx.call.PeerUID = "udp", -1
 	ctx.call.Remote, ctx.call.Local = net.UDPAddrFromAddrPort(from), dg.to
+	h, refusal := p.s.admit(ctx, refusal)
 
 	var cached *cachedCall
 	if needsSlot(ctx, refusal) {
@@ -179,7 +180,7 @@ func (p *packetConn) write(b []byte, c *Call, dg datagram) []byte {
 	}
 	if errors.Is(err, syscall.EMSGSIZE) {
 		p.s.log.Warn("rpc: reply too long for a datagram, use tcp", "bytes", len(b), "prog", c.Prog, "vers", c.Vers, "proc", c.Proc, "remote", c.Remote)
-		b = appendRefusal(nil, c.XID, &ReplyError{AcceptStat: SYSTEM_ERR})
+		b = appendRefusal(nil, c.XID, OpaqueAuth{}, &ReplyError{AcceptStat: SYSTEM_ERR})
 		_, _, err = p.uc.WriteMsgUDPAddrPort(b, dg.oob, dg.from)
 	}
 	if err != nil && !errors.Is(err, net.ErrClosed) {

@@ -32,7 +32,7 @@ func TestSentAgain(t *testing.T) {
 		return dialRaw(t, "udp", s.listen(t, "udp")), s
 	}
 	ask := func(t *testing.T, conn net.Conn, xid, proc uint32, args ...byte) []byte {
-		send(t, conn, append(appendCall(nil, xid, 7, 1, proc, OpaqueAuth{}), args...))
+		send(t, conn, append(appendCall(nil, xid, 7, 1, proc, OpaqueAuth{}, OpaqueAuth{}), args...))
 		return readReplyBytes(t, conn)
 	}
 	t.Run("SameBytes", func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestSentAgain(t *testing.T) {
 		_, s := start(t, ServerConfig{})
 		conn := dialRaw(t, "tcp", s.listen(t, "tcp"))
 		for range 2 {
-			send(t, conn, record(appendCall(nil, 5, 7, 1, 1, OpaqueAuth{})))
+			send(t, conn, record(appendCall(nil, 5, 7, 1, 1, OpaqueAuth{}, OpaqueAuth{})))
 			readReplyBytes(t, conn)
 		}
 		require.EqualValues(t, 2, runs.Load())

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,16 @@ type ServerConfig struct {
 	CacheTime        time.Duration
 	MaxCachedReplies int // beyond them the oldest is forgotten
 	MaxCachedBytes   int // of these replies
+
+	// Auth checks the credentials of a flavour in the place of what is built in:
+	// AUTH_NONE, which anybody may say, and AUTH_SYS, which is decoded into Call.Sys.
+	// All other flavours are denied, and so is one with a nil Authenticator.
+	Auth map[AuthFlavor]Authenticator
+
+	// Access says who may call what. The first rule that matches a call decides; a
+	// call that none matches is denied with AUTH_TOOWEAK. Without rules everybody
+	// may call everything.
+	Access []AccessRule
 
 	Logger *slog.Logger // nil: slog.Default()
 }
@@ -63,14 +74,15 @@ func orDefault[T int | time.Duration](field *T, def T) {
 // Server answers calls over any number of listeners and UDP sockets. All its
 // methods may be called concurrently.
 type Server struct {
-	cfg      ServerConfig
-	log      *slog.Logger
-	programs atomic.Pointer[map[uint32]program] // replaced as a whole
-	calls    chan struct{}                      // a slot for each call that runs
-	ctx      context.Context                    // of all calls
-	cancel   context.CancelFunc
-	look     lookout
-	cache    *replyCache
+	cfg       ServerConfig
+	log       *slog.Logger
+	programs  atomic.Pointer[map[uint32]program] // replaced as a whole
+	calls     chan struct{}                      // a slot for each call that runs
+	ctx       context.Context                    // of all calls
+	cancel    context.CancelFunc
+	look      lookout
+	cache     *replyCache
+	deniedLog logPace
 
 	mu      sync.Mutex
 	closing bool
@@ -136,13 +148,17 @@ func (s *Server) handler(c *Call) (Handler, error) {
 	return h, nil
 }
 
-// admit reads the header of a call and finds its handler. The error is
-// errNotCall, or a *ReplyError to answer with.
-func (s *Server) admit(c *Call, d *xdr.Decoder) (Handler, error) {
-	if err := readCall(d, c); err != nil {
+// admit finds the handler of a call, of which err is what readCall said. The
+// refusal is a *ReplyError to answer with.
+func (s *Server) admit(ctx *callContext, err error) (h Handler, refusal error) {
+	if err != nil {
 		return nil, err
 	}
-	if stat := authenticate(c); stat != AUTH_OK {
+	c := &ctx.call
+	if ctx.verf, err = s.authenticate(c); err != nil {
+		return nil, err
+	}
+	if stat := s.access(c); stat != AUTH_OK {
 		return nil, AuthError(stat)
 	}
 	return s.handler(c)
@@ -151,20 +167,24 @@ func (s *Server) admit(c *Call, d *xdr.Decoder) (Handler, error) {
 // answer runs one call, or refuses it, and appends the reply to reply[:markLen].
 func (s *Server) answer(ctx *callContext, h Handler, refusal error, d *xdr.Decoder, reply []byte) []byte {
 	c := &ctx.call
-	head := reply[:replyReserve]
 	if refusal == nil {
+		headLen := markLen + acceptedSize(ctx.verf)
+		head := slices.Grow(reply[:0], headLen)[:headLen]
 		reply, refusal = s.invoke(ctx, h, d, head)
 		switch {
 		case refusal != nil && c.Proc == 0 && errors.Is(refusal, ErrProcUnavail), refusal == nil && reply == nil:
 			reply, refusal = head, nil
 		case refusal != nil:
-		case len(reply) < replyReserve:
+			reply = head
+		case len(reply) < headLen:
 			refusal = fmt.Errorf("the handler returned %d bytes that are not appended to reply", len(reply))
+			reply = head
 		case len(reply)-markLen > s.cfg.MaxReply:
 			refusal = fmt.Errorf("%w: reply of %d bytes, at most %d", ErrTooLong, len(reply)-markLen, s.cfg.MaxReply)
+			reply = head
 		}
 		if refusal == nil {
-			putAccepted(reply[markLen:], c.XID)
+			putAccepted(reply[markLen:], c.XID, ctx.verf)
 			return reply
 		}
 	}
@@ -174,7 +194,7 @@ func (s *Server) answer(ctx *callContext, h Handler, refusal error, d *xdr.Decod
 	} else {
 		s.log.Debug("rpc: call refused", "err", refusal, "prog", c.Prog, "vers", c.Vers, "proc", c.Proc, "remote", c.Remote)
 	}
-	return appendRefusal(head[:markLen], c.XID, re)
+	return appendRefusal(reply[:markLen], c.XID, ctx.verf, re)
 }
 
 // invoke calls the handler and makes a panic an error.

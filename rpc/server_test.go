@@ -21,7 +21,7 @@ import (
 
 // message is a call with an empty credential.
 func message(xid, proc uint32, args ...byte) []byte {
-	return append(appendCall(nil, xid, testProg, 1, proc, OpaqueAuth{}), args...)
+	return append(appendCall(nil, xid, testProg, 1, proc, OpaqueAuth{}, OpaqueAuth{}), args...)
 }
 
 func send(t *testing.T, conn net.Conn, b []byte) {

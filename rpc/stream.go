@@ -82,12 +82,13 @@ func (c *streamConn) serveNext(d *xdr.Decoder) bool {
 	ctx := &callContext{Context: c.ctx, call: c.call}
 	size := len(req.b)
 	d.Reset(req.b)
-	h, refusal := c.s.admit(&ctx.call, d)
-	if errors.Is(refusal, errNotCall) {
+	refusal := readCall(d, &ctx.call)
+	if refusal == errNotCall {
 		req.free()
 		c.readEnded(refusal)
 		return false
 	}
+	h, refusal := c.s.admit(ctx, refusal)
 	slot := needsSlot(ctx, refusal)
 	if slot && !c.s.acquire(c.flush) {
 		req.free()
