@@ -7,7 +7,7 @@ SHELL := /bin/bash
 
 GO        ?= go
 RACE      ?= -race
-TIMEOUT   ?= 20m
+TIMEOUT   ?= 25m
 FUZZTIME  ?= 10s
 BENCH     ?= .
 VERSION   ?= $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
