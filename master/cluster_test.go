@@ -225,12 +225,16 @@ func TestShutdownDrains(t *testing.T) {
 		status structs.QueryStatus
 	}
 	results := make(chan result, 2)
+	conn, err := rpc.Dial(w.ctx(), "tcp", w.m.Addr().String(), rpc.ClientConfig{}) // w.end closes the other one
+	require.NoError(t, err)
+	defer conn.Close()
+	client := structs.NewMasterProgMasterV2Client(conn)
 	go func() {
-		r, err := w.client.MasterQuery(w.ctx(), structs.QueryRequest{Text: "P:1"})
+		r, err := client.MasterQuery(w.ctx(), structs.QueryRequest{Text: "P:1"})
 		results <- result{err, r.Status}
 	}()
 	go func() {
-		r, err := w.client.MasterPut(w.ctx(), structs.PutRequest{Id: 2})
+		r, err := client.MasterPut(w.ctx(), structs.PutRequest{Id: 2})
 		results <- result{err, r.Status}
 	}()
 	<-in

@@ -10,6 +10,7 @@ import (
 
 	"starfish/catalog"
 	"starfish/peer"
+	"starfish/portmap"
 	"starfish/router"
 	"starfish/rpc"
 )
@@ -55,6 +56,7 @@ type Config struct {
 
 	// For tests.
 	unregistered bool                                  // leave the host's portmapper alone
+	settle       time.Duration                         // after its start, for slaves to register again; 0: two of their rounds
 	wrap         func(catalog.Catalog) catalog.Catalog // nil: the catalog as it is
 }
 
@@ -92,6 +94,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.HopTimeout = orDefault(c.HopTimeout, DefaultHopTimeout)
 	c.ProbeInterval = orDefault(c.ProbeInterval, c.HopTimeout)
 	c.DrainTimeout = orDefault(c.DrainTimeout, 5*time.Second)
+	c.settle = orDefault(c.settle, 2*portmap.DefaultKeepInterval)
 	if c.HopTimeout < 0 || c.ProbeInterval < 0 || c.DrainTimeout < 0 {
 		fault("a timeout is negative")
 	}

@@ -112,16 +112,21 @@ type door struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	up      <-chan struct{}
-	mapper  context.CancelFunc // ends after the entry was removed
+	mapper  context.CancelFunc
 	mappers sync.WaitGroup
 }
 
 // ready is closed when clients can find the master.
 func (d *door) ready() <-chan struct{} { return d.up }
 
-func (d *door) close() {
+// leave removes the entry, so that nobody new comes.
+func (d *door) leave() {
 	d.cancel()
 	d.wg.Wait()
+}
+
+// close ends our portmapper, which calls in flight may still need.
+func (d *door) close() {
 	d.mapper()
 	d.mappers.Wait()
 }

@@ -104,7 +104,8 @@ func (m *Master) background(f func(ctx context.Context)) {
 }
 
 // Ready is closed once the master is listening, registered with the portmapper,
-// and has heard from every known slave or given it up for now.
+// and has looked for every known slave. Queries and writes wait for those that
+// may only not have registered again yet.
 func (m *Master) Ready() <-chan struct{} { return m.ready }
 
 // Addr is the first address that the master listens on, nil before Run.
@@ -155,7 +156,7 @@ func (m *Master) Run(ctx context.Context) error {
 	case err = <-failed:
 		err = fmt.Errorf("master: serve: %w", err)
 	}
-	door.close()
+	door.leave()
 	drain, cancel := context.WithTimeout(context.Background(), m.cfg.DrainTimeout)
 	defer cancel()
 	if m.srv.Shutdown(drain) != nil {
@@ -163,6 +164,7 @@ func (m *Master) Run(ctx context.Context) error {
 		m.srv.Close()
 	}
 	serving.Wait()
+	door.close()
 	return errors.Join(err, m.Close())
 }
 
@@ -173,12 +175,9 @@ func (m *Master) announce(door *door) {
 	case <-m.ctx.Done():
 		return
 	}
-	for _, s := range m.cat.Snapshot().Slaves() {
-		if m.mon.awaitVerdict(m.ctx, s.Addr) != nil {
-			return
-		}
+	if m.mon.lookAround(m.ctx); m.ctx.Err() == nil {
+		close(m.ready)
 	}
-	close(m.ready)
 }
 
 // Close ends a Master at once. Run does it by itself.

@@ -2,11 +2,13 @@ package master
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"starfish/catalog"
+	"starfish/portmap"
 	"starfish/rpc"
 	"starfish/structs"
 )
@@ -15,9 +17,10 @@ import (
 // serves after its inventory was compared with the catalog, until a probe or
 // the call of a query fails.
 type monitor struct {
-	m   *Master
-	ctx context.Context // ends the watching
-	wg  sync.WaitGroup
+	m     *Master
+	ctx   context.Context // ends the watching
+	wg    sync.WaitGroup
+	began time.Time
 
 	mu     sync.Mutex
 	slaves map[string]*watched
@@ -28,6 +31,7 @@ type monitor struct {
 type watched struct {
 	addr string
 	kick chan struct{} // asks for a visit now
+	seen chan struct{} // closed after the first visit
 
 	mu       sync.Mutex
 	blames   int           // grows at each blame: a visit begun before it proves nothing
@@ -39,7 +43,7 @@ type watched struct {
 }
 
 func newMonitor(ctx context.Context, m *Master) *monitor {
-	return &monitor{m: m, ctx: ctx, slaves: map[string]*watched{}}
+	return &monitor{m: m, ctx: ctx, began: time.Now(), slaves: map[string]*watched{}}
 }
 
 // watch begins to watch the slave, unless it is watched already.
@@ -49,7 +53,7 @@ func (o *monitor) watch(addr string) *watched {
 	if w := o.slaves[addr]; w != nil {
 		return w
 	}
-	w := &watched{addr: addr, kick: make(chan struct{}, 1), verdict: make(chan struct{}), asked: 1}
+	w := &watched{addr: addr, kick: make(chan struct{}, 1), seen: make(chan struct{}), verdict: make(chan struct{}), asked: 1}
 	o.slaves[addr] = w
 	if !o.ended {
 		o.wg.Go(func() { o.run(w) })
@@ -74,8 +78,11 @@ func (o *monitor) close() {
 func (o *monitor) run(w *watched) {
 	tick := time.NewTicker(o.m.cfg.ProbeInterval)
 	defer tick.Stop()
-	for {
+	for first := true; ; first = false {
 		o.visit(w)
+		if first {
+			close(w.seen)
+		}
 		select {
 		case <-o.ctx.Done():
 			return
@@ -114,14 +121,26 @@ func (o *monitor) visit(w *watched) {
 	if w.blames != blames { // a blame asked for another visit
 		return
 	}
-	if err != nil {
-		o.setState(w.addr, catalog.Down, err.Error())
-	} else {
+	switch {
+	case err == nil:
 		o.setState(w.addr, catalog.Serving, "")
+	case !w.decided() && o.settling(err):
+		o.setState(w.addr, catalog.Joining, err.Error())
+		return
+	default:
+		o.setState(w.addr, catalog.Down, err.Error())
 	}
 	if !w.decided() {
 		close(w.verdict)
 	}
+}
+
+// settling says that a slave that was not found may not have registered yet: who
+// restarted the master may have restarted the portmapper with it, and slaves
+// register again every few seconds.
+func (o *monitor) settling(err error) bool {
+	unfound := errors.Is(err, portmap.ErrNotRegistered) || errors.Is(err, portmap.ErrNoPortmapper)
+	return unfound && time.Since(o.began) < o.m.cfg.settle
 }
 
 func (w *watched) decided() bool {
@@ -224,6 +243,22 @@ func (o *monitor) recompare(addr string) {
 	}
 }
 
+// lookAround has every slave visited, and waits until each was at least once.
+func (o *monitor) lookAround(ctx context.Context) {
+	for _, s := range o.m.cat.Snapshot().Slaves() {
+		w := o.slave(s.Addr)
+		if w == nil {
+			continue
+		}
+		w.wake()
+		select {
+		case <-w.seen:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // awaitVerdict waits until it is known whether addr serves.
 func (o *monitor) awaitVerdict(ctx context.Context, addr string) error {
 	ch := o.doubt(addr)
@@ -235,6 +270,15 @@ func (o *monitor) awaitVerdict(ctx context.Context, addr string) error {
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("master: waiting for a sign of %s: %w", addr, ctx.Err())
+	}
+}
+
+// awaitVerdicts waits for the verdict on all of them, until ctx ends.
+func (o *monitor) awaitVerdicts(ctx context.Context, addrs []string) {
+	for _, addr := range addrs {
+		if o.awaitVerdict(ctx, addr) != nil {
+			return
+		}
 	}
 }
 

@@ -60,6 +60,7 @@ func (w *write) run(ctx context.Context) structs.PutResponse {
 	}
 	defer unlock()
 	if in, open := w.m.cat.Snapshot().Pending(w.id); open {
+		w.m.mon.awaitVerdicts(ctx, in.Holders)
 		if err := w.m.fin.resolve(ctx, in); err != nil {
 			return w.fail(structs.QUERY_UNAVAILABLE, machinesOf(err), "an earlier write of it is not finished (%v): nothing was changed, try again when the slave is back", err)
 		}
@@ -121,11 +122,7 @@ func (w *write) place(ctx context.Context) (catalog.Intent, *structs.PutResponse
 		return fail(structs.QUERY_FAILED, nil, "overlap is off, so it has one holder and not %s", strings.Join(holders, ", "))
 	}
 	in.Holders, in.Pinned, in.Name = slices.Clone(holders), pinned, mem.Name
-	for _, h := range holders {
-		if w.m.mon.awaitVerdict(ctx, h) != nil {
-			break // it is named below
-		}
-	}
+	w.m.mon.awaitVerdicts(ctx, holders) // who is in doubt until the end is named below
 	var down []string
 	var why string
 	snap = w.m.cat.Snapshot()

@@ -258,7 +258,7 @@ func TestPutOverOldCopies(t *testing.T) {
 // TestPutsTogether: many puts in flight on one connection share commits, beside
 // queries.
 func TestPutsTogether(t *testing.T) {
-	w := newWorld(t, nil, three...)
+	w := newWorld(t, func(c *Config) { c.HopTimeout = patience }, three...) // slaves starve here, and are not dead
 	const n = 2000
 	var g errgroup.Group
 	g.SetLimit(128)

@@ -241,18 +241,18 @@ func (c *cluster) mapperLines() []string {
 	return lines
 }
 
-// stop ends the parts, the last started first: the slaves unregister while the
-// master's portmapper is still there.
+// stop ends the parts, the master first: the queries that it is still to answer
+// need the slaves.
 func (c *cluster) stop() error {
 	errs := make([]error, len(c.stops))
+	if len(c.stops) > 0 {
+		errs[0] = c.stops[0]()
+	}
 	var wg sync.WaitGroup
 	for i := 1; i < len(c.stops); i++ {
 		wg.Go(func() { errs[i] = c.stops[i]() })
 	}
 	wg.Wait()
-	if len(c.stops) > 0 {
-		errs[0] = c.stops[0]()
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	return errors.Join(errors.Join(errs...), c.lo.remove(ctx))
