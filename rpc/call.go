@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 
 	"starfish/xdr"
@@ -12,12 +13,13 @@ type Call struct {
 	XID, Prog, Vers, Proc uint32
 
 	Cred, Verf OpaqueAuth
-	Sys        *AuthsysParms // the credential where it is AUTH_SYS, else nil; a label, never a proof
-	Principal  any           // what an Authenticator found
-	Network    string        // "tcp", "udp" or "unix"
-	Remote     net.Addr      // the caller
-	Local      net.Addr      // the address that the call was sent to, also over UDP
-	PeerUID    int           // of the process at the other end of a unix socket, as the kernel says; else -1
+	Sys        *AuthsysParms        // the credential where it is AUTH_SYS, else nil; a label, never a proof
+	Principal  any                  // what an Authenticator found
+	Network    string               // "tcp", "udp" or "unix"
+	Remote     net.Addr             // the caller
+	Local      net.Addr             // the address that the call was sent to, also over UDP
+	TLS        *tls.ConnectionState // nil without TLS; see Peer
+	PeerUID    int                  // of the process at the other end of a unix socket, as the kernel says; else -1
 }
 
 // Handler answers the calls of one version of a program, several at a time.

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -31,6 +32,15 @@ type ClientConfig struct {
 	// after twice that time and so on, at most MaxRetransmit.
 	Retransmit    time.Duration
 	MaxRetransmit time.Duration
+
+	// RPC over TLS (RFC 9289), over streams. TLS has the client's certificate and
+	// whom it trusts; version 1.3 and the protocol "sunrpc" are set, and so is the
+	// server's name where it is the host that is dialed. The call that asks for TLS
+	// names a program, of which the answer does not depend: some servers want to
+	// know it.
+	TLSMode              TLSMode
+	TLS                  *tls.Config
+	ProbeProg, ProbeVers uint32
 }
 
 func (c *ClientConfig) setDefaults() {
@@ -95,11 +105,19 @@ func Dial(ctx context.Context, network, addr string, cfg ClientConfig) (*Client,
 	if err != nil {
 		return nil, fmt.Errorf("rpc: %w: %w", ErrNotSent, err)
 	}
+	if cfg.TLSMode != TLSOff {
+		secure, err := dialTLS(ctx, conn, addr, cfg)
+		if err != nil {
+			_ = conn.Close() // the error is of more use
+			return nil, err
+		}
+		conn = secure
+	}
 	return NewClient(conn, cfg), nil
 }
 
 // NewClient makes calls over conn, which is a *net.UDPConn for datagrams and
-// else a stream. The client closes it.
+// else a stream. The client closes it. TLS is StartTLS's business.
 func NewClient(conn net.Conn, cfg ClientConfig) *Client {
 	cfg.setDefaults()
 	c := &Client{
@@ -133,6 +151,16 @@ func (c *Client) Err() error {
 
 // RemoteAddr returns the server's address.
 func (c *Client) RemoteAddr() net.Addr { return c.conn.RemoteAddr() }
+
+// TLS returns the state of the connection's TLS, nil where it has none.
+func (c *Client) TLS() *tls.ConnectionState {
+	tc, ok := c.conn.(*tls.Conn)
+	if !ok {
+		return nil
+	}
+	s := tc.ConnectionState()
+	return &s
+}
 
 // LocalAddr returns the client's address.
 func (c *Client) LocalAddr() net.Addr { return c.conn.LocalAddr() }

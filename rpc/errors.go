@@ -37,6 +37,8 @@ var (
 	ErrTooLong = errors.New("record too long")
 	// ErrRecord: the record marks make no record.
 	ErrRecord = errors.New("malformed record")
+	// ErrTLS: TLS was asked for and there is none.
+	ErrTLS = errors.New("no TLS")
 	// ErrCredential: a credential cannot be encoded.
 	ErrCredential = errors.New("bad credential")
 )

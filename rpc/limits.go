@@ -33,6 +33,7 @@ const (
 	maxPooled         = 64 << 10  // a longer buffer is left to the garbage collector
 	maxCoalesce       = 64 << 10  // messages that are written together
 	maxWrite          = 256 << 10 // bytes that must be taken within one StallTimeout
+	maxProbeReply     = 1 << 10   // of a server that is asked for TLS
 	lookoutTime       = time.Millisecond
 	longCall          = 50 * time.Microsecond // calls behind it on its connection should not wait for its end
 	waryCalls         = 16                    // calls after a long one that are taken for long, too

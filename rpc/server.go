@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -38,6 +39,13 @@ type ServerConfig struct {
 	// All other flavours are denied, and so is one with a nil Authenticator.
 	Auth map[AuthFlavor]Authenticator
 
+	// TLS is RPC over TLS (RFC 9289) for all streams, as TLSMode says: TLSOptional
+	// offers it, TLSRequired denies all other calls with AUTH_TOOWEAK, those over
+	// UDP too, but for unix sockets. ClientAuth and ClientCAs of TLS say whether
+	// callers need a certificate. Version 1.3 and the protocol "sunrpc" are set.
+	TLSMode TLSMode
+	TLS     *tls.Config
+
 	// Access says who may call what. The first rule that matches a call decides; a
 	// call that none matches is denied with AUTH_TOOWEAK. Without rules everybody
 	// may call everything.
@@ -59,6 +67,9 @@ func (c *ServerConfig) setDefaults() {
 	}
 	orDefault(&c.MaxCachedReplies, DefaultMaxCachedReplies)
 	orDefault(&c.MaxCachedBytes, DefaultMaxCachedBytes)
+	if c.TLS != nil {
+		c.TLS = tlsConfig(c.TLS)
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -155,6 +166,9 @@ func (s *Server) admit(ctx *callContext, err error) (h Handler, refusal error) {
 		return nil, err
 	}
 	c := &ctx.call
+	if s.tooWeak(c) {
+		return nil, AuthError(AUTH_TOOWEAK)
+	}
 	if ctx.verf, err = s.authenticate(c); err != nil {
 		return nil, err
 	}
@@ -232,6 +246,9 @@ func (s *Server) release() { <-s.calls }
 
 // enter notes a socket, so that Shutdown and Close reach it, until leave.
 func (s *Server) enter(d door) error {
+	if s.cfg.TLSMode != TLSOff && s.cfg.TLS == nil {
+		return fmt.Errorf("rpc: serve: %w: ServerConfig.TLS is missing", ErrTLS)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {

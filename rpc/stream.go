@@ -21,6 +21,7 @@ var errDraining = errors.New("server shuts down")
 type streamConn struct {
 	s      *Server
 	nc     net.Conn
+	wire   net.Conn        // what is read and written: nc, or TLS over it
 	ctx    context.Context // of its calls
 	cancel context.CancelFunc
 	call   Call // what all its calls have in common
@@ -47,7 +48,7 @@ type replyQueue struct {
 }
 
 func newStreamConn(s *Server, nc net.Conn) *streamConn {
-	c := &streamConn{s: s, nc: nc}
+	c := &streamConn{s: s, nc: nc, wire: nc}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	c.call = Call{Network: nc.LocalAddr().Network(), Remote: nc.RemoteAddr(), Local: nc.LocalAddr(), PeerUID: peerUID(nc)}
 	c.rec = newRecordReader(c, s.cfg.MaxRecord)
@@ -87,6 +88,11 @@ func (c *streamConn) serveNext(d *xdr.Decoder) bool {
 		req.free()
 		c.readEnded(refusal)
 		return false
+	}
+	if refusal == nil && ctx.call.Cred.Flavor == AUTH_TLS && c.s.cfg.TLSMode != TLSOff {
+		if refusal = c.refuseProbe(&ctx.call); refusal == nil {
+			return c.startTLS(&ctx.call, req)
+		}
 	}
 	h, refusal := c.s.admit(ctx, refusal)
 	slot := needsSlot(ctx, refusal)
@@ -133,6 +139,9 @@ func (c *streamConn) readEnded(err error) {
 
 // finish is called when the last goroutine of the crew has left.
 func (c *streamConn) finish() {
+	if c.wire != c.nc {
+		_ = c.wire.Close() // says so to the other side, where that still listens
+	}
 	c.close()
 	c.s.forget(c)
 }
@@ -158,7 +167,7 @@ func (c *streamConn) Read(p []byte) (int, error) {
 		if err := c.setReadDeadline(); err != nil {
 			return 0, err
 		}
-		n, err := c.nc.Read(p)
+		n, err := c.wire.Read(p)
 		if n > 0 {
 			return n, nil
 		}
@@ -272,7 +281,7 @@ func (c *streamConn) writeAll(b []byte) error {
 				return err
 			}
 		}
-		n, err := c.nc.Write(b[:min(len(b), maxWrite)])
+		n, err := c.wire.Write(b[:min(len(b), maxWrite)])
 		c.lastUsed.Store(now.UnixNano())
 		if err != nil {
 			return err
