@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -142,8 +143,7 @@ func (k *Keeper) replace(ctx context.Context, c *Client, reg Registration, refus
 		return err
 	}
 	for _, old := range list {
-		if old.Prog == reg.Prog && old.Vers == reg.Vers && strings.EqualFold(old.Netid, reg.Netid) &&
-			old.Addr != reg.Addr && k.cfg.Alive(ctx, old) {
+		if old.sameEntry(reg) && old.Addr != reg.Addr && k.cfg.Alive(ctx, old) {
 			return refused
 		}
 	}
@@ -151,6 +151,11 @@ func (k *Keeper) replace(ctx context.Context, c *Client, reg Registration, refus
 		return err
 	}
 	return c.Set(ctx, reg)
+}
+
+// sameEntry reports whether both are for one program, version and transport.
+func (r Registration) sameEntry(o Registration) bool {
+	return r.Prog == o.Prog && r.Vers == o.Vers && strings.EqualFold(r.Netid, o.Netid)
 }
 
 func (k *Keeper) leave(ctx context.Context) {
@@ -161,13 +166,19 @@ func (k *Keeper) leave(ctx context.Context) {
 		return // a portmapper that is gone has forgotten us
 	}
 	defer c.Close()
+	list, err := c.Dump(ctx)
 	for _, reg := range k.cfg.Registrations {
-		if k.cfg.SiblingAnswers(ctx, reg) {
-			continue
+		if err != nil {
+			break
 		}
-		if err := c.Unset(ctx, reg.Prog, reg.Vers, reg.Netid); err != nil {
-			k.cfg.Logger.Warn("cannot unregister from the portmapper", "err", err)
+		// What stands there at another address is another process's.
+		ours := slices.ContainsFunc(list, func(r Registration) bool { return reg.sameEntry(r) && reg.Addr == r.Addr })
+		if ours && !k.cfg.SiblingAnswers(ctx, reg) {
+			err = c.Unset(ctx, reg.Prog, reg.Vers, reg.Netid)
 		}
+	}
+	if err != nil && !errors.Is(err, ErrNoPortmapper) { // one that ends has forgotten us, too
+		k.cfg.Logger.Warn("cannot unregister from the portmapper", "err", err)
 	}
 }
 

@@ -99,6 +99,31 @@ func TestKeeperReplacesTheDead(t *testing.T) {
 	require.True(t, knows(s, ours))
 }
 
+// TestKeeperLeavesOthersAlone: who never got its place does not take it from the
+// one that has it.
+func TestKeeperLeavesOthersAlone(t *testing.T) {
+	s, _ := start(t, Config{Port: -1})
+	alive, _ := serveNull(t)
+	theirs := Registration{Prog: testProg, Vers: 1, Netid: "tcp", Addr: WildcardUaddr("tcp", alive), Owner: ownerUnknown}
+	require.True(t, s.reg.set(theirs, false))
+	rounds := make(chan struct{}, 1)
+	local := at(s)
+	_, stop := keep(t, KeeperConfig{
+		Registrations: []Registration{{Prog: testProg, Vers: 1, Netid: "tcp", Addr: "0.0.0.0.80.0"}},
+		Local: func(ctx context.Context) (*Client, error) {
+			select {
+			case rounds <- struct{}{}:
+			default:
+			}
+			return local(ctx)
+		},
+	})
+	<-rounds
+	<-rounds
+	stop()
+	require.True(t, knows(s, theirs))
+}
+
 func TestAnswersNull(t *testing.T) {
 	ctx := context.Background()
 	port, stop := serveNull(t)
