@@ -54,8 +54,9 @@ type callKey struct{}
 // callContext is the context of one call, and the call.
 type callContext struct {
 	context.Context
-	call Call
-	verf OpaqueAuth // of the reply
+	call    Call
+	verf    OpaqueAuth  // of the reply
+	refused *ReplyError // the reply, where it is a refusal
 }
 
 func (c *callContext) Value(key any) any {

@@ -25,6 +25,7 @@ type Caller interface {
 type ClientConfig struct {
 	Cred      OpaqueAuth    // goes with every call; zero: AUTH_NONE. See SysAuth
 	Auth      Authorizer    // instead of Cred; nil: Cred
+	Trace     TraceFunc     // nil: nobody follows calls
 	Timeout   time.Duration // of a call whose context has no deadline
 	MaxRecord int           // bytes of one call or reply
 
@@ -178,7 +179,11 @@ func (c *Client) Close() error {
 // errors.Is, what is known: ErrNotSent (the server cannot have run the call),
 // ErrClosed (this client is of no more use), ErrBadReply, context.Canceled or
 // context.DeadlineExceeded.
-func (c *Client) Call(ctx context.Context, prog, vers, proc uint32, args xdr.Appender, res xdr.DecoderFrom) error {
+func (c *Client) Call(ctx context.Context, prog, vers, proc uint32, args xdr.Appender, res xdr.DecoderFrom) (err error) {
+	ctx, done := c.cfg.Trace.start(ctx, prog, vers, proc)
+	if done != nil {
+		defer func() { done(err) }()
+	}
 	rec, err := c.exchange(ctx, prog, vers, proc, args)
 	if err == nil {
 		err = c.readResult(rec, res)

@@ -78,6 +78,7 @@ func (s *Server) serveConn(nc net.Conn, stop <-chan struct{}) {
 			s.conns[c] = true
 			s.wg.Add(1)
 			s.mu.Unlock()
+			s.cfg.Metrics.Connected(c.call.Network, 1)
 			c.crew.start()
 			return
 		}
@@ -104,6 +105,7 @@ func (s *Server) forget(c *streamConn) {
 		s.room = nil
 	}
 	s.mu.Unlock()
+	s.cfg.Metrics.Connected(c.call.Network, -1)
 	s.wg.Done()
 }
 
@@ -118,7 +120,6 @@ func (s *Server) evict() {
 		}
 	}
 	if oldest != nil {
-		s.log.Debug("rpc: connection closed to make room", "remote", oldest.nc.RemoteAddr())
-		oldest.close()
+		oldest.drop(DropEvicted, errors.New("others need the room"))
 	}
 }

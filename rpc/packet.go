@@ -98,6 +98,7 @@ func (p *packetConn) serveNext(d *xdr.Decoder) bool {
 	ctx := &callContext{Context: p.s.ctx}
 	refusal := readCall(d, &ctx.call)
 	if refusal == errNotCall {
+		p.s.cfg.Metrics.Dropped("udp", DropNotCall)
 		return true // it is no business of the other callers
 	}
 	dg := p.info.parse(p.oob[:oobn], p.uc.LocalAddr())
@@ -111,6 +112,7 @@ func (p *packetConn) serveNext(d *xdr.Decoder) bool {
 		if p.s.cfg.CacheTime > 0 {
 			var again []byte
 			if cached, again = p.s.cache.begin(p, from, ctx.call.XID, req.b); cached == nil {
+				p.s.cfg.Metrics.Dropped("udp", DropDuplicate)
 				if again != nil {
 					p.write(again, &ctx.call, dg)
 				}
@@ -127,8 +129,10 @@ func (p *packetConn) serveNext(d *xdr.Decoder) bool {
 	begin := time.Now()
 	reply := getBuffer()
 	reply.b = p.s.answer(ctx, h, refusal, d, reply.b)
-	p.crew.ran(time.Since(begin), 0)
+	took := time.Since(begin)
+	p.crew.ran(took, 0)
 	sent := p.write(reply.b[markLen:], &ctx.call, dg)
+	p.s.cfg.Metrics.Called(&ctx.call, CallResult{ctx.refused, took, n, len(sent)})
 	if cached != nil {
 		p.s.cache.end(cached, sent)
 	}

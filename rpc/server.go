@@ -51,7 +51,9 @@ type ServerConfig struct {
 	// may call everything.
 	Access []AccessRule
 
-	Logger *slog.Logger // nil: slog.Default()
+	Metrics Metrics      // nil: nobody counts
+	Trace   TraceFunc    // nil: nobody follows calls; CallFromContext knows the call
+	Logger  *slog.Logger // nil: slog.Default()
 }
 
 func (c *ServerConfig) setDefaults() {
@@ -69,6 +71,9 @@ func (c *ServerConfig) setDefaults() {
 	orDefault(&c.MaxCachedBytes, DefaultMaxCachedBytes)
 	if c.TLS != nil {
 		c.TLS = tlsConfig(c.TLS)
+	}
+	if c.Metrics == nil {
+		c.Metrics = noMetrics{}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -203,6 +208,7 @@ func (s *Server) answer(ctx *callContext, h Handler, refusal error, d *xdr.Decod
 		}
 	}
 	re := refusalFor(refusal)
+	ctx.refused = re
 	if re.Stat == MSG_ACCEPTED && re.AcceptStat == SYSTEM_ERR {
 		s.log.Warn("rpc: call failed", "err", refusal, "prog", c.Prog, "vers", c.Vers, "proc", c.Proc, "remote", c.Remote)
 	} else {
@@ -213,12 +219,18 @@ func (s *Server) answer(ctx *callContext, h Handler, refusal error, d *xdr.Decod
 
 // invoke calls the handler and makes a panic an error.
 func (s *Server) invoke(ctx *callContext, h Handler, d *xdr.Decoder, head []byte) (reply []byte, err error) {
+	var done func(error)
 	defer func() {
 		if p := recover(); p != nil {
 			reply, err = nil, fmt.Errorf("the handler panicked: %v\n%s", p, debug.Stack())
 		}
+		if done != nil {
+			done(err)
+		}
 	}()
-	return h.ServeRPC(ctx, &ctx.call, d, head)
+	c := &ctx.call
+	traced, done := s.cfg.Trace.start(ctx, c.Prog, c.Vers, c.Proc)
+	return h.ServeRPC(traced, c, d, head)
 }
 
 // needsSlot reports whether a call counts for MaxCalls: NULL does not, so that

@@ -28,6 +28,7 @@ type streamConn struct {
 	crew   crew
 	rec    *recordReader // belongs to who has the crew's turn
 
+	dropped  atomic.Bool
 	lastUsed atomic.Int64 // Unix nanoseconds: of the last reply, or the start
 
 	dmu      sync.Mutex
@@ -113,7 +114,9 @@ func (c *streamConn) serveNext(d *xdr.Decoder) bool {
 	}
 	*d = xdr.Decoder{}
 	putMark(reply.b)
-	c.crew.ran(time.Since(begin), len(reply.b)-size)
+	took := time.Since(begin)
+	c.s.cfg.Metrics.Called(&ctx.call, CallResult{ctx.refused, took, size, len(reply.b) - markLen})
+	c.crew.ran(took, len(reply.b)-size)
 	c.out.push(reply)
 	mine := c.crew.retake()
 	if mine && c.rec.ready() {
@@ -131,10 +134,19 @@ func (c *streamConn) serveNext(d *xdr.Decoder) bool {
 func (c *streamConn) readEnded(err error) {
 	c.flush()
 	if err != io.EOF && !errors.Is(err, errDraining) {
-		c.s.log.Debug("rpc: connection dropped", "err", err, "remote", c.nc.RemoteAddr())
-		c.close()
+		c.drop(dropReason(err, c.rec.open), err)
 	}
 	c.crew.over()
+}
+
+// drop closes the connection for a reason, the first of which counts.
+func (c *streamConn) drop(reason string, err error) {
+	if c.dropped.Swap(true) || c.ctx.Err() != nil {
+		return
+	}
+	c.s.log.Debug("rpc: connection dropped", "reason", reason, "err", err, "remote", c.nc.RemoteAddr())
+	c.s.cfg.Metrics.Dropped(c.call.Network, reason)
+	c.close()
 }
 
 // finish is called when the last goroutine of the crew has left.
@@ -230,8 +242,7 @@ func (c *streamConn) flush() {
 		q.pending = q.spare[:0]
 		q.mu.Unlock()
 		if err := c.write(batch); err != nil && c.ctx.Err() == nil {
-			c.s.log.Debug("rpc: reply not written", "err", err, "remote", c.nc.RemoteAddr())
-			c.close()
+			c.drop(dropReason(err, true), err)
 		}
 		size := 0
 		for i, b := range batch {

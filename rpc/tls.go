@@ -96,12 +96,15 @@ func (c *streamConn) refuseProbe(call *Call) error {
 // startTLS answers a probe and makes the handshake: nothing that was sent before
 // it is read as a call. False where the connection ends.
 func (c *streamConn) startTLS(call *Call, req *buffer) bool {
-	re := &ReplyError{AcceptStat: SUCCESS}
+	re, res := &ReplyError{AcceptStat: SUCCESS}, CallResult{In: len(req.b)}
 	if _, err := c.s.handler(call); err != nil { // section 4.1: the handshake follows all the same
 		re = refusalFor(err)
+		res.Err = re
 	}
 	req.b = appendRefusal(req.b[:markLen], call.XID, OpaqueAuth{Body: []byte(startTLS)}, re)
 	putMark(req.b)
+	res.Out = len(req.b) - markLen
+	c.s.cfg.Metrics.Called(call, res)
 	err := c.writeAll(req.b)
 	req.free()
 	if err == nil {
