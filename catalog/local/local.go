@@ -170,17 +170,7 @@ func (c *Catalog) commit(ops []*op) {
 	}
 	err := c.refresh()
 	if err == nil {
-		err = c.db.Update(func(tx *bbolt.Tx) error {
-			for _, o := range ops {
-				if o.err = o.check(tx); o.err != nil {
-					continue
-				}
-				if err := o.store(tx); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		err = c.update(ops)
 		c.stale = err != nil
 	}
 	if err != nil {
@@ -205,12 +195,29 @@ func (c *Catalog) commit(ops []*op) {
 	}
 }
 
+// update writes the ops in one transaction.
+func (c *Catalog) update(ops []*op) (err error) {
+	defer guard(&err)()
+	return c.db.Update(func(tx *bbolt.Tx) error {
+		for _, o := range ops {
+			if o.err = o.check(tx); o.err != nil {
+				continue
+			}
+			if err := o.store(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // refresh reads the file again where a commit failed, so that the table says what
 // is on disk.
-func (c *Catalog) refresh() error {
+func (c *Catalog) refresh() (err error) {
 	if !c.stale {
 		return nil
 	}
+	defer guard(&err)()
 	table, err := load(c.db)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -29,26 +30,56 @@ func Open(path string, cfg Config) (*Catalog, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("catalog: open: %w", err)
 	}
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: cfg.LockTimeout, FreelistType: bbolt.FreelistMapType})
-	switch {
-	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("%w: %s; stop that process, or use another data directory", catalog.ErrLocked, path)
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
-		return nil, fmt.Errorf("%w: %s: %v", catalog.ErrForeign, path, err)
-	case err != nil:
-		return nil, fmt.Errorf("catalog: open %s: %w", path, err)
-	}
-	table, err := start(db, path)
+	db, table, err := openFile(path, cfg.LockTimeout)
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, err
 	}
 	return run(db, table), nil
+}
+
+// openFile opens, checks and reads the file.
+func openFile(path string, wait time.Duration) (db *bbolt.DB, table *catalog.Table, err error) {
+	defer func() {
+		if err != nil && db != nil {
+			err = errors.Join(err, db.Close())
+		}
+	}()
+	defer guard(&err)()
+	db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: wait, FreelistType: bbolt.FreelistMapType})
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return nil, nil, fmt.Errorf("%w: %s; stop that process, or use another data directory", catalog.ErrLocked, path)
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
+		return nil, nil, fmt.Errorf("%w: %s: %v", catalog.ErrForeign, path, err)
+	case err != nil:
+		return nil, nil, fmt.Errorf("catalog: open %s: %w", path, err)
+	}
+	table, err = start(db, path)
+	return db, table, err
+}
+
+// guard turns a panic of bbolt, or a fault of the mapped file, on this goroutine
+// into catalog.ErrForeign: both come from pages that are not what was written.
+// Use: defer guard(&err)().
+func guard(err *error) func() {
+	old := debug.SetPanicOnFault(true)
+	return func() {
+		debug.SetPanicOnFault(old)
+		if p := recover(); p != nil {
+			*err = fmt.Errorf("%w: damaged: %v; put a copy in its place", catalog.ErrForeign, p)
+		}
+	}
 }
 
 // start makes a new file a catalog, or checks that it is one, and reads it.
 func start(db *bbolt.DB, path string) (*catalog.Table, error) {
 	fresh := false
 	err := db.View(func(tx *bbolt.Tx) error {
+		if info, err := os.Stat(path); err != nil {
+			return err
+		} else if info.Size() < tx.Size() {
+			return fmt.Errorf("%w: file of %d bytes, its pages need %d", catalog.ErrForeign, info.Size(), tx.Size())
+		}
 		first, _ := tx.Cursor().First()
 		fresh = first == nil
 		if fresh {
