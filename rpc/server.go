@@ -209,7 +209,8 @@ func (s *Server) answer(ctx *callContext, h Handler, refusal error, d *xdr.Decod
 	}
 	re := refusalFor(refusal)
 	ctx.refused = re
-	if re.Stat == MSG_ACCEPTED && re.AcceptStat == SYSTEM_ERR {
+	givenUp := ctx.Err() != nil && errors.Is(refusal, context.Canceled) // its caller is gone: nobody's fault
+	if re.Stat == MSG_ACCEPTED && re.AcceptStat == SYSTEM_ERR && !givenUp {
 		s.log.Warn("rpc: call failed", "err", refusal, "prog", c.Prog, "vers", c.Vers, "proc", c.Proc, "remote", c.Remote)
 	} else {
 		s.log.Debug("rpc: call refused", "err", refusal, "prog", c.Prog, "vers", c.Vers, "proc", c.Proc, "remote", c.Remote)

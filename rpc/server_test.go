@@ -156,6 +156,19 @@ func TestHandlerErrors(t *testing.T) {
 	}
 }
 
+// TestCallerGone: a call that nobody waits for any more is no fault to be logged.
+func TestCallerGone(t *testing.T) {
+	var log syncBuffer
+	s := newTestServer(t, ServerConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	conn := dialRaw(t, "tcp", s.listen(t, "tcp"))
+	send(t, conn, record(message(1, procBlock)))
+	<-s.h.entered
+	send(t, conn, record([]byte{1})) // ends the connection
+	require.ErrorIs(t, <-s.h.gone, context.Canceled)
+	require.NoError(t, s.Close())
+	require.NotContains(t, log.String(), "call failed")
+}
+
 type syncBuffer struct {
 	mu sync.Mutex
 	b  strings.Builder
