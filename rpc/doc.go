@@ -50,5 +50,6 @@
 // A [Client] makes any number of calls at once over one connection and matches
 // replies by xid. Its errors say what is known of a call: refused
 // ([ReplyError]), not sent ([ErrNotSent]), or lost with its connection
-// ([ErrClosed]). It never dials again by itself; Done tells a pool to.
+// ([ErrClosed]). It never dials again by itself; a [Pool] does, and makes a call
+// again only where it cannot run twice, or may.
 package rpc

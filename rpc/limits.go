@@ -22,6 +22,11 @@ const (
 	DefaultCallTimeout   = 25 * time.Second // a call whose context has no deadline; what C stubs use
 	DefaultRetransmit    = time.Second      // first wait before a UDP call is sent again; each next one is twice as long
 	DefaultMaxRetransmit = 8 * time.Second  // at most
+
+	DefaultPoolSize    = 4                      // connections of a Pool
+	DefaultPoolPerConn = 64                     // calls in flight on each before there is another one
+	DefaultDialBackoff = 100 * time.Millisecond // after a dial that failed
+	MaxDialBackoff     = 5 * time.Second        // after many
 )
 
 // Bounds that nobody needs to change.
@@ -33,6 +38,7 @@ const (
 	maxPooled         = 64 << 10  // a longer buffer is left to the garbage collector
 	maxCoalesce       = 64 << 10  // messages that are written together
 	maxWrite          = 256 << 10 // bytes that must be taken within one StallTimeout
+	maxTries          = 3         // of a call by a Pool
 	maxProbeReply     = 1 << 10   // of a server that is asked for TLS
 	lookoutTime       = time.Millisecond
 	longCall          = 50 * time.Microsecond // calls behind it on its connection should not wait for its end
