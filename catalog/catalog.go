@@ -96,6 +96,9 @@ type Catalog interface {
 	Finish(ctx context.Context, id, revision uint64) error
 	// Abort forgets the intent: the id is as it was before.
 	Abort(ctx context.Context, id, revision uint64) error
+	// Revisions returns for each of the ids, best ascending, the revision of its
+	// last finished put; 0 where there is none, or it was not noted.
+	Revisions(ids []uint64) ([]uint64, error)
 
 	Close() error
 }

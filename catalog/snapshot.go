@@ -132,13 +132,37 @@ func (s *Snapshot) AscendIntents(lo, hi uint64, f func(*Intent) bool) {
 	s.intents.Ascend(lo, func(id uint64, in *Intent) bool { return id <= hi && f(in) })
 }
 
-// UnderReplicated counts the known ids with fewer holders than replicas. Pinned
-// vectors and those of static slaves have the holders that were asked for.
+// UnderReplicated counts the known ids with fewer copies than replicas; of pinned
+// vectors and those of static slaves with fewer than were asked for. What a holder
+// misses is no copy.
 func (s *Snapshot) UnderReplicated(replicas int) uint64 {
-	return s.count(func(set *holderSet) bool {
-		return !set.pinned && len(set.numbers) < replicas &&
-			!slices.ContainsFunc(set.numbers, func(n uint32) bool { return s.slaves[s.place[n]].Protocol == 1 })
+	want := make([]int, len(s.sets))
+	for i, set := range s.sets {
+		want[i] = replicas
+		if set.pinned || slices.ContainsFunc(set.numbers, func(n uint32) bool { return s.slaves[s.place[n]].Protocol == 1 }) {
+			want[i] = len(set.numbers)
+		}
+	}
+	gaps := s.gaps()
+	var n uint64
+	s.ids.ascend(0, ^uint64(0), func(e entry) bool {
+		have := 0
+		for _, number := range s.sets[e.set].numbers {
+			if !gaps || !s.MissingAt(s.place[number], e.id) {
+				have++
+			}
+		}
+		if have < want[e.set] {
+			n++
+		}
+		return true
 	})
+	return n
+}
+
+// gaps says that a slave misses something.
+func (s *Snapshot) gaps() bool {
+	return slices.ContainsFunc(s.missing, func(m *btree.Set[uint64]) bool { return m != nil })
 }
 
 // Unavailable counts the known ids of which no holder is serving. Ids that a
@@ -150,7 +174,7 @@ func (s *Snapshot) Unavailable() uint64 {
 			return s.slaves[s.place[n]].State == Serving
 		})
 	}
-	gaps := slices.ContainsFunc(s.missing, func(m *btree.Set[uint64]) bool { return m != nil })
+	gaps := s.gaps()
 	var n uint64
 	s.ids.ascend(0, ^uint64(0), func(e entry) bool {
 		if !live[e.set] || gaps && !s.hasHolder(e) {
@@ -166,20 +190,4 @@ func (s *Snapshot) hasHolder(e entry) bool {
 		i := s.place[n]
 		return s.slaves[i].State == Serving && !s.MissingAt(i, e.id)
 	})
-}
-
-// count returns how many ids have a set of holders that ok is true for.
-func (s *Snapshot) count(ok func(*holderSet) bool) uint64 {
-	counted := make([]bool, len(s.sets))
-	for i := range s.sets {
-		counted[i] = ok(&s.sets[i])
-	}
-	var n uint64
-	s.ids.ascend(0, ^uint64(0), func(e entry) bool {
-		if counted[e.set] {
-			n++
-		}
-		return true
-	})
-	return n
 }

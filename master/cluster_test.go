@@ -92,6 +92,7 @@ func TestInventoryIsCompared(t *testing.T) {
 	w.serving(three[0])
 	st := w.m.status().Slaves[0]
 	require.EqualValues(t, 10, st.Missing)
+	require.EqualValues(t, 10, w.m.status().UnderReplicated)
 	require.EqualValues(t, 7, st.SetAside)
 	require.EqualValues(t, 50, st.Members)
 	require.Equal(t, all, w.rows("R:*"))
@@ -126,6 +127,39 @@ func TestInventoryIsCompared(t *testing.T) {
 	})
 	s.setRefuse(nil)
 	w.serving(three[0])
+}
+
+// TestDataPutBackFromACopy: a slave whose disk is older than what was acknowledged
+// is not asked for what is stale, until that is put again.
+func TestDataPutBackFromACopy(t *testing.T) {
+	w := newWorld(t, nil, three[:2]...)
+	w.put(1, three[:2], 1)
+	w.put(2, three[:2], 2)
+	w.put(3, three[:1], 3)
+	s := w.slaves[three[0]]
+	copied := map[uint64]stored{1: s.get(1), 3: s.get(3)}
+	w.put(1, three[:2], 10)
+	w.put(3, three[:1], 30)
+	s.stop()
+	w.state(catalog.Down, three[0])
+	for id, v := range copied {
+		s.set(id, v.revision, v.rows.Rows(0, 0)...)
+	}
+	s.start()
+	w.serving(three[0])
+	require.EqualValues(t, 2, w.m.status().Slaves[0].Missing)
+	require.EqualValues(t, 2, w.m.status().UnderReplicated, "pinned to two, and to one")
+	for range 20 { // whoever is drawn
+		require.Equal(t, []uint32{10}, w.rows("P:1"))
+		require.Equal(t, []uint32{2, 10}, w.rows("R:1-2"))
+	}
+	f := w.fails("R:*", structs.QUERY_UNAVAILABLE)
+	require.Equal(t, []uint64{3}, f.Vectors)
+	w.put(1, nil, 11)
+	w.put(3, nil, 31)
+	require.Zero(t, w.m.status().Slaves[0].Missing)
+	require.Zero(t, w.m.status().UnderReplicated)
+	require.Equal(t, []uint32{2, 11, 31}, w.rows("R:*"))
 }
 
 func TestMembersPages(t *testing.T) {

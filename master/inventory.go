@@ -26,6 +26,7 @@ type inventory struct {
 // findings of one comparison.
 type findings struct {
 	missing  []uint64
+	stale    int // of missing: it has an older revision than the one that was acknowledged
 	setAside []uint64
 	strays   []structs.InventoryItem // known ids that the slave has and should not hold
 }
@@ -63,6 +64,10 @@ func (o *monitor) compare(w *watched, st catalog.State) error {
 		o.m.cat.SetInventory(w.addr, w.missing, w.setAside)
 	})
 	o.m.log.Info("inventory compared", "addr", w.addr, "missing", missing, "set_aside", setAside)
+	if found.stale > 0 {
+		o.m.log.Warn("slave has older revisions than were acknowledged, which count as missing: was its data put back from a copy? put the vectors again",
+			"addr", w.addr, "vectors", found.stale)
+	}
 	for _, it := range found.strays {
 		o.m.sweep(o.ctx, w.addr, it)
 	}
@@ -85,7 +90,15 @@ func (o *monitor) scan(addr string) (found findings, instance uint64, err error)
 		if n := len(page.Items); page.More && n > 0 {
 			last = page.Items[n-1].Id
 		}
-		found.merge(snap, addr, first, last, page.Items)
+		ids := make([]uint64, len(page.Items))
+		for i, it := range page.Items {
+			ids[i] = it.Id
+		}
+		written, err := o.m.cat.Revisions(ids)
+		if err != nil {
+			return found, 0, fmt.Errorf("master: inventory of %s: %w", addr, err)
+		}
+		found.merge(snap, addr, first, last, page.Items, written)
 		if !page.More || last == math.MaxUint64 {
 			return found, instance, nil
 		}
@@ -121,23 +134,26 @@ func (o *monitor) page(ctx context.Context, addr string, first uint64, limit uin
 	return res.Page, nil
 }
 
-// merge compares the ids from lo to hi.
-func (f *findings) merge(snap *catalog.Snapshot, addr string, lo, hi uint64, items []structs.InventoryItem) {
+// merge compares the ids from lo to hi; written has the revision that each of the
+// items should have at least. One that is lower is of a copy of the slave's data
+// from before a write, and as good as missing.
+func (f *findings) merge(snap *catalog.Snapshot, addr string, lo, hi uint64, items []structs.InventoryItem, written []uint64) {
+	next := 0
 	unknown := func(it structs.InventoryItem) {
 		if _, pending := snap.Pending(it.Id); !it.Deleted && !pending {
 			f.setAside = append(f.setAside, it.Id)
 		}
 	}
 	snap.Ascend(lo, hi, func(mem catalog.Member) bool {
-		for len(items) > 0 && items[0].Id < mem.ID {
-			unknown(items[0])
-			items = items[1:]
+		for ; next < len(items) && items[next].Id < mem.ID; next++ {
+			unknown(items[next])
 		}
-		has := false
+		has, stale := false, false
 		var it structs.InventoryItem
-		if len(items) > 0 && items[0].Id == mem.ID {
-			it, items = items[0], items[1:]
-			has = !it.Deleted
+		if next < len(items) && items[next].Id == mem.ID {
+			it = items[next]
+			has, stale = !it.Deleted, it.Revision < written[next]
+			next++
 		}
 		_, pending := snap.Pending(mem.ID)
 		held := slices.Contains(mem.Holders, addr)
@@ -145,13 +161,16 @@ func (f *findings) merge(snap *catalog.Snapshot, addr string, lo, hi uint64, ite
 		case pending: // the finisher asks for it
 		case held && !has:
 			f.missing = append(f.missing, mem.ID)
+		case held && stale:
+			f.missing = append(f.missing, mem.ID)
+			f.stale++
 		case !held && has:
 			f.strays = append(f.strays, it)
 		}
 		return true
 	})
-	for _, it := range items {
-		unknown(it)
+	for ; next < len(items); next++ {
+		unknown(items[next])
 	}
 }
 

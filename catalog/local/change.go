@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -119,7 +120,7 @@ func (c *Catalog) Begin(ctx context.Context, in catalog.Intent) (catalog.Intent,
 					return err
 				}
 			}
-			r := intentRecord{done.Revision, in.Op, vectorRecord{in.Pinned, in.Bytes, holders, in.Name}}
+			r := intentRecord{done.Revision, in.Op, vectorRecord{pinned: in.Pinned, bytes: in.Bytes, holders: holders, name: in.Name}}
 			return tx.Bucket(bucketIntents).Put(key64(in.ID), r.append(nil))
 		},
 		apply: func(t *catalog.Table) {
@@ -184,6 +185,7 @@ func (c *Catalog) Finish(ctx context.Context, id, revision uint64) error {
 			if in.op == catalog.Delete {
 				err = members.Delete(key64(id))
 			} else {
+				in.vectorRecord.revision = revision
 				err = members.Put(key64(id), in.vectorRecord.append(nil))
 			}
 			return errors.Join(err, tx.Bucket(bucketIntents).Delete(key64(id)))
@@ -197,6 +199,27 @@ func (c *Catalog) Finish(ctx context.Context, id, revision uint64) error {
 			t.DropIntent(id, revision)
 		},
 	})
+}
+
+// Revisions returns for each of the ids the revision of its last finished put.
+func (c *Catalog) Revisions(ids []uint64) (revisions []uint64, err error) {
+	defer guard(&err)()
+	revisions = make([]uint64, len(ids))
+	err = c.db.View(func(tx *bbolt.Tx) error {
+		cursor := tx.Bucket(bucketMembers).Cursor()
+		for i, id := range ids {
+			k, v := cursor.Seek(key64(id))
+			if !bytes.Equal(k, key64(id)) {
+				continue
+			}
+			r := reader{b: v}
+			if revisions[i] = r.vector().revision; r.err != nil {
+				return fmt.Errorf("%w: vector %d: %v", catalog.ErrForeign, id, r.err)
+			}
+		}
+		return nil
+	})
+	return revisions, err
 }
 
 // Abort forgets the intent.

@@ -237,7 +237,7 @@ func TestOpenErrors(t *testing.T) {
 		"Text":          {file("text", []byte("these are no vectors\n")), catalog.ErrForeign},
 		"Zeros":         {file("zeros", make([]byte, 1<<16)), catalog.ErrForeign},
 		"Another":       {bolt("another", func(tx *bbolt.Tx) error { _, err := tx.CreateBucket([]byte("vectors")); return err }), catalog.ErrForeign},
-		"Newer":         {changed("newer", func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyFormat, key64(2)) }), catalog.ErrNewer},
+		"Newer":         {changed("newer", func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyFormat, key64(format+1)) }), catalog.ErrNewer},
 		"NoFormat":      {changed("noformat", func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Delete(keyFormat) }), catalog.ErrForeign},
 		"NoBucket":      {changed("nobucket", func(tx *bbolt.Tx) error { return tx.DeleteBucket(bucketIntents) }), catalog.ErrForeign},
 		"DamagedMember": {changed("member", func(tx *bbolt.Tx) error { return tx.Bucket(bucketMembers).Put(key64(1), []byte{0, 1, 200}) }), catalog.ErrForeign},

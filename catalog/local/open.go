@@ -73,7 +73,7 @@ func guard(err *error) func() {
 
 // start makes a new file a catalog, or checks that it is one, and reads it.
 func start(db *bbolt.DB, path string) (*catalog.Table, error) {
-	fresh := false
+	fresh, old := false, false
 	err := db.View(func(tx *bbolt.Tx) error {
 		if info, err := os.Stat(path); err != nil {
 			return err
@@ -85,12 +85,17 @@ func start(db *bbolt.DB, path string) (*catalog.Table, error) {
 		if fresh {
 			return nil
 		}
-		return check(tx)
+		v, err := check(tx)
+		old = v < format
+		return err
 	})
 	if err == nil && fresh {
 		if err = db.Update(create); err == nil {
 			err = syncDir(filepath.Dir(path))
 		}
+	}
+	if err == nil && old { // what is written from now on an older release cannot read
+		err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyFormat, key64(format)) })
 	}
 	var table *catalog.Table
 	if err == nil {
@@ -117,25 +122,26 @@ func create(tx *bbolt.Tx) error {
 	)
 }
 
-// check says whether the file is a catalog that this release reads.
-func check(tx *bbolt.Tx) error {
+// check says whether the file is a catalog that this release reads, and returns
+// its format.
+func check(tx *bbolt.Tx) (v uint64, err error) {
 	meta := tx.Bucket(bucketMeta)
 	if meta == nil || string(meta.Get(keyKind)) != kind {
-		return catalog.ErrForeign
+		return 0, catalog.ErrForeign
 	}
-	v, err := decode64(meta.Get(keyFormat))
+	v, err = decode64(meta.Get(keyFormat))
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: format: %v", catalog.ErrForeign, err)
+		return 0, fmt.Errorf("%w: format: %v", catalog.ErrForeign, err)
 	case v > format:
-		return fmt.Errorf("%w: format %d, this release reads up to %d", catalog.ErrNewer, v, format)
+		return v, fmt.Errorf("%w: format %d, this release reads up to %d", catalog.ErrNewer, v, format)
 	}
 	for _, name := range [][]byte{bucketSlaves, bucketSlots, bucketMembers, bucketIntents} {
 		if tx.Bucket(name) == nil {
-			return fmt.Errorf("%w: no bucket %s", catalog.ErrForeign, name)
+			return v, fmt.Errorf("%w: no bucket %s", catalog.ErrForeign, name)
 		}
 	}
-	return nil
+	return v, nil
 }
 
 // syncDir makes the entry of a new file durable.

@@ -17,9 +17,10 @@ import (
 //	members  id -> vectorRecord
 //	intents  id -> uvarint revision, byte op, vectorRecord
 //
-// A vectorRecord is a byte (1: pinned), uvarint bytes, holders, and the name up to
-// the end. Holders are a uvarint count and a uvarint number each. What static
-// slaves hold is in their own records alone.
+// A vectorRecord is a byte of flags (1: pinned, 2: with a revision), uvarint bytes,
+// uvarint revision where there is one, holders, and the name up to the end. Holders
+// are a uvarint count and a uvarint number each. What static slaves hold is in
+// their own records alone. Format 1 has no revisions.
 var (
 	bucketMeta    = []byte("meta")
 	bucketSlaves  = []byte("slaves")
@@ -35,7 +36,7 @@ var (
 
 const (
 	kind   = "starfish catalog"
-	format = 1 // the format that this release writes, and the highest that it reads
+	format = 2 // the format that this release writes, and the highest that it reads
 )
 
 type slaveRecord struct {
@@ -66,18 +67,30 @@ func decodeSlave(addr string, v []byte) (number uint32, s catalog.Slave, ids []c
 
 // vectorRecord is what is durable about a vector.
 type vectorRecord struct {
-	pinned  bool
-	bytes   uint64
-	holders []uint32
-	name    string
+	pinned   bool
+	bytes    uint64
+	revision uint64 // of the write that was finished last; 0: not noted
+	holders  []uint32
+	name     string
 }
+
+const (
+	flagPinned   = 1
+	flagRevision = 2
+)
 
 func (r vectorRecord) append(b []byte) []byte {
 	flags := byte(0)
 	if r.pinned {
-		flags = 1
+		flags |= flagPinned
+	}
+	if r.revision > 0 {
+		flags |= flagRevision
 	}
 	b = binary.AppendUvarint(append(b, flags), r.bytes)
+	if r.revision > 0 {
+		b = binary.AppendUvarint(b, r.revision)
+	}
 	return append(appendHolders(b, r.holders), r.name...)
 }
 
@@ -142,7 +155,12 @@ func (r *reader) holders() []uint32 {
 }
 
 func (r *reader) vector() vectorRecord {
-	v := vectorRecord{pinned: r.byte()&1 != 0, bytes: r.uvarint(), holders: r.holders()}
+	flags := r.byte()
+	v := vectorRecord{pinned: flags&flagPinned != 0, bytes: r.uvarint()}
+	if flags&flagRevision != 0 {
+		v.revision = r.uvarint()
+	}
+	v.holders = r.holders()
 	v.name = string(r.b)
 	return v
 }
