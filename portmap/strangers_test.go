@@ -123,6 +123,53 @@ func TestAmplification(t *testing.T) {
 	require.Equal(t, refused, metrics.of(RefusedAmplification))
 }
 
+// GETADDR names the address on which the caller reached us, of several, over
+// IPv4 and IPv6; a registration at one address keeps it.
+func TestMergedAddresses(t *testing.T) {
+	if !netns.Enter(t) {
+		return
+	}
+	far := newStranger(t)
+	netns.AddAddr(t, nil, "to-far", "10.7.0.9/24")
+	for _, ip := range []struct {
+		host      *netns.Host
+		addr, dev string
+	}{{nil, "fd07::1/64", "to-far"}, {nil, "fd07::9/64", "to-far"}, {far.Host, "fd07::2/64", "to-test"}} {
+		out, err := ip.host.Command("ip", "addr", "add", ip.addr, "dev", ip.dev, "nodad").CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	var regs []Registration
+	for _, netid := range []string{"tcp", "udp", "tcp6", "udp6"} {
+		regs = append(regs, Registration{testProg, 1, netid, WildcardUaddr(netid, 20480), ownerUnknown})
+	}
+	regs = append(regs, Registration{testProg, 2, "tcp", "10.9.9.9.80.0", ownerUnknown},
+		Registration{testProg, 2, "udp6", "fd09::9.80.0", ownerUnknown})
+	start(t, Config{Registrations: regs, Listen: []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}})
+	for _, host := range []string{"10.7.0.1", "10.7.0.9", "fd07::1", "fd07::9"} {
+		for _, network := range []string{"tcp", "udp"} {
+			c := &Client{rpc: rpc.NewClient(far.dial(t, network, net.JoinHostPort(host, "111")), rpc.ClientConfig{})}
+			c.vers.Store(RPCBVERS4)
+			for vers := uint32(RPCBVERS); vers <= RPCBVERS4; vers++ {
+				got, err := c.rpcbind(vers).RpcbprocGetaddr(t.Context(), Rpcb{RProg: testProg, RVers: 1, RAddr: "127.0.0.1.0.111"})
+				require.NoError(t, err)
+				require.Equal(t, host+".80.0", got, "%s, whatever the caller says", network)
+			}
+			v4 := NewRpcbprogRpcbvers4Client(c.rpc)
+			list, err := v4.RpcbprocGetaddrlist(t.Context(), Rpcb{RProg: testProg, RVers: 1})
+			require.NoError(t, err)
+			require.Equal(t, host+".80.0", list.RpcbEntryMap.RMaddr)
+			require.Equal(t, host+".80.0", list.RpcbEntryNext.RpcbEntryMap.RMaddr)
+			require.Nil(t, list.RpcbEntryNext.RpcbEntryNext)
+			want := map[string]string{"tcp10.7.0.1": "10.9.9.9.80.0", "tcp10.7.0.9": "10.9.9.9.80.0",
+				"udpfd07::1": "fd09::9.80.0", "udpfd07::9": "fd09::9.80.0"}[network+host]
+			got, err := v4.RpcbprocGetversaddr(t.Context(), Rpcb{RProg: testProg, RVers: 2})
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+			require.NoError(t, c.Close())
+		}
+	}
+}
+
 // One source that calls without end is answered at its rate, and does not keep
 // this host or another source from being served.
 func TestRateOfOneSource(t *testing.T) {

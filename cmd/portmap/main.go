@@ -85,7 +85,7 @@ func newRoot() *cobra.Command {
 rpcinfo). It serves all loopback addresses and the unix socket; other hosts
 reach it where --listen says so, and can ask but not register.
 
-It stays in the foreground, prints a line with 'ready' when it serves, and ends
+It stays in the foreground, prints 'ready' on a line of its own when it serves, and ends
 on SIGINT or SIGTERM. Started by root it gives up root's rights as soon as its
 sockets are open. It takes the sockets of systemd and tells it when it is ready.`,
 		Example: `  sudo portmap                        # in the place of rpcbind, for this host
@@ -190,7 +190,7 @@ func serve(cmd *cobra.Command, o options) error {
 	}
 	stop := page.serve(srv)
 	defer stop()
-	fmt.Fprintf(cmd.OutOrStdout(), "portmap ready on port %d\n", srv.Port())
+	fmt.Fprintf(cmd.OutOrStdout(), "portmap ready on port %d\nready\n", srv.Port())
 	notify.send(fmt.Sprintf("READY=1\nSTATUS=serving port %d", srv.Port()))
 	context.AfterFunc(cmd.Context(), func() { notify.send("STOPPING=1") })
 	return <-ended
