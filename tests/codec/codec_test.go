@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"starfish/structs"
+	"starfish/tests/codec/differ"
 	"starfish/tests/codec/sample"
 	"starfish/xdr"
 )
 
 // decode reads all of b into v.
-func decode(b []byte, v value, lax bool) error {
+func decode(b []byte, v differ.Value, lax bool) error {
 	d := xdr.NewDecoder(b)
 	d.Lax = lax
 	if err := v.DecodeXDR(d); err != nil {
@@ -29,7 +30,7 @@ func decode(b []byte, v value, lax bool) error {
 }
 
 func TestRoundTrip(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind) {
+	eachKind(t, func(t *testing.T, k differ.Kind) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		for range 200 {
 			v, b := random(t, rng, k)
@@ -37,23 +38,23 @@ func TestRoundTrip(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, b, again[8:])
 			require.Zero(t, len(b)%4)
-			read := k.make()
+			read := k.Make()
 			require.NoError(t, xdr.Unmarshal(b, read))
 			require.Equal(t, v, read)
 			require.NoError(t, xdr.Unmarshal(b, read), "into a value that was used before")
 			require.Equal(t, v, read)
-			require.ErrorIs(t, xdr.Unmarshal(append(b, 0, 0, 0, 0), k.make()), xdr.ErrTrailing)
+			require.ErrorIs(t, xdr.Unmarshal(append(b, 0, 0, 0, 0), k.Make()), xdr.ErrTrailing)
 		}
 	})
 }
 
 func TestTruncatedAtEveryByte(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind) {
+	eachKind(t, func(t *testing.T, k differ.Kind) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		for range 20 {
 			_, b := random(t, rng, k)
 			for n := range len(b) {
-				require.ErrorIs(t, decode(b[:n], k.make(), false), xdr.ErrShort, "%x, %d of %d bytes", b, n, len(b))
+				require.ErrorIs(t, decode(b[:n], k.Make(), false), xdr.ErrShort, "%x, %d of %d bytes", b, n, len(b))
 			}
 		}
 	})
@@ -62,7 +63,7 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 // Every word of a value is made huge in turn: an error or a value, and memory
 // bounded by the input, never by the word.
 func TestHugeWords(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind) {
+	eachKind(t, func(t *testing.T, k differ.Kind) {
 		rng := rand.New(rand.NewPCG(5, 6))
 		_, b := random(t, rng, k)
 		b = b[:min(len(b), 400)]
@@ -72,7 +73,7 @@ func TestHugeWords(t *testing.T) {
 			for i := 0; i < len(b); i += 4 {
 				bad := bytes.Clone(b)
 				copy(bad[i:], xdr.AppendUint32(nil, huge))
-				_ = decode(bad, k.make(), true) // an error where it was a length, else often none
+				_ = decode(bad, k.Make(), true) // an error where it was a length, else often none
 			}
 			runtime.ReadMemStats(&after)
 			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<10+len(b)/4*(16<<10)), "%x", huge)
@@ -93,7 +94,7 @@ func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		bytes []byte
-		into  value
+		into  differ.Value
 		err   error
 		lax   bool // whether the lax reading takes it
 	}{
@@ -238,24 +239,24 @@ func TestAllocations(t *testing.T) {
 // rasky/go-xdr must read and write the same bytes, where it knows the type.
 func TestRaskyAgrees(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
-	for _, k := range []kind{
-		of[structs.QueryReturnValue]("query_return_value"), of[structs.QueryFailure]("query_failure"),
-		of[structs.InventoryItem]("inventory_item"), of[structs.InventoryPage]("inventory_page"),
-		of[structs.CoordinateReturnValue]("coordinate_return_value"), of[structs.JoinAnswer]("join_answer"),
-		of[sample.Basics]("basics"), of[sample.Arrays]("arrays"), of[sample.Bush]("bush"),
+	for _, k := range []differ.Kind{
+		differ.Of[structs.QueryReturnValue]("query_return_value"), differ.Of[structs.QueryFailure]("query_failure"),
+		differ.Of[structs.InventoryItem]("inventory_item"), differ.Of[structs.InventoryPage]("inventory_page"),
+		differ.Of[structs.CoordinateReturnValue]("coordinate_return_value"), differ.Of[structs.JoinAnswer]("join_answer"),
+		differ.Of[sample.Basics]("basics"), differ.Of[sample.Arrays]("arrays"), differ.Of[sample.Bush]("bush"),
 	} {
 		for range 100 {
 			v, b := random(t, rng, k)
 			var buf bytes.Buffer
 			_, err := rasky.Marshal(&buf, v)
-			require.NoError(t, err, k.name)
-			require.Equal(t, b, buf.Bytes(), k.name)
-			read := k.make()
+			require.NoError(t, err, k.Name)
+			require.Equal(t, b, buf.Bytes(), k.Name)
+			read := k.Make()
 			_, err = rasky.Unmarshal(&buf, read)
-			require.NoError(t, err, k.name)
+			require.NoError(t, err, k.Name)
 			again, err := read.AppendXDR(nil)
-			require.NoError(t, err, k.name)
-			require.Equal(t, b, again, k.name)
+			require.NoError(t, err, k.Name)
+			require.Equal(t, b, again, k.Name)
 		}
 	}
 	var buf bytes.Buffer

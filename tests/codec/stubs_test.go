@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"starfish/rpc"
+	"starfish/tests/codec/differ"
 	"starfish/tests/codec/sample"
 	"starfish/xdr"
 )
@@ -138,7 +139,7 @@ func TestStubs(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, sample.Number(42), n)
 	for range 20 {
-		v, _ := random(t, rand.New(rand.NewPCG(15, 16)), of[sample.ByEnum]("by_enum"))
+		v, _ := random(t, rand.New(rand.NewPCG(15, 16)), differ.Of[sample.ByEnum]("by_enum"))
 		want := reflect.ValueOf(v).Elem().Interface().(sample.ByEnum)
 		got, err := v2.SampleUnion(ctx, want)
 		require.NoError(t, err)

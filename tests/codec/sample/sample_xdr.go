@@ -413,6 +413,319 @@ func (v *Wide) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// Narrow is the struct narrow.
+//
+// C's integers of 8 and 16 bits, which take 4 bytes; and its other names.
+type Narrow struct {
+	A int16
+	B uint16
+	C int8
+	D uint8
+	E []int8
+	F [2]uint16
+	G *int16
+	H uint8
+	I int32
+	J uint32
+	K int64
+	L uint64
+	M int64
+}
+
+// AppendXDR appends v.
+func (v Narrow) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	b = xdr.AppendInt16(b, v.A)
+	b = xdr.AppendUint16(b, v.B)
+	b = xdr.AppendInt8(b, v.C)
+	b = xdr.AppendUint8(b, v.D)
+	if b, err = xdr.AppendArrayLen(b, len(v.E), 3); err != nil {
+		return b, xdr.FieldError("narrow.e", err)
+	}
+	for i := range v.E {
+		b = xdr.AppendInt8(b, v.E[i])
+	}
+	for i := range v.F {
+		b = xdr.AppendUint16(b, v.F[i])
+	}
+	b = xdr.AppendBool(b, v.G != nil)
+	if v.G != nil {
+		b = xdr.AppendInt16(b, *v.G)
+	}
+	b = xdr.AppendUint8(b, v.H)
+	b = xdr.AppendInt32(b, v.I)
+	b = xdr.AppendUint32(b, v.J)
+	b = xdr.AppendInt64(b, v.K)
+	b = xdr.AppendUint64(b, v.L)
+	return xdr.AppendInt64(b, v.M), nil
+}
+
+// DecodeXDR reads v.
+func (v *Narrow) DecodeXDR(d *xdr.Decoder) error {
+	v.A = d.Int16()
+	v.B = d.Uint16()
+	v.C = d.Int8()
+	v.D = d.Uint8()
+	v.E = nil
+	if n := d.ArrayLen(3, 4); n > 0 {
+		v.E = make([]int8, n)
+		for i := range v.E {
+			v.E[i] = d.Int8()
+		}
+	}
+	for i := range v.F {
+		v.F[i] = d.Uint16()
+	}
+	v.G = nil
+	if d.Bool() {
+		v.G = new(int16)
+		*v.G = d.Int16()
+	}
+	v.H = d.Uint8()
+	v.I = d.Int32()
+	v.J = d.Uint32()
+	v.K = d.Int64()
+	v.L = d.Uint64()
+	v.M = d.Int64()
+	return d.Err()
+}
+
+// NestedWay is the enum nested_way.
+type NestedWay int32
+
+// The values of NestedWay.
+const (
+	UP   NestedWay = 0
+	DOWN NestedWay = 1
+)
+
+// String returns the name of v.
+func (v NestedWay) String() string {
+	switch v {
+	case UP:
+		return "UP"
+	case DOWN:
+		return "DOWN"
+	}
+	return "NestedWay(" + strconv.Itoa(int(v)) + ")"
+}
+
+// AppendXDR appends v.
+func (v NestedWay) AppendXDR(b []byte) ([]byte, error) {
+	switch v {
+	case UP, DOWN:
+		return xdr.AppendInt32(b, int32(v)), nil
+	}
+	return b, xdr.EnumError("nested_way", int32(v))
+}
+
+// DecodeXDR reads v.
+func (v *NestedWay) DecodeXDR(d *xdr.Decoder) error {
+	*v = NestedWay(d.Int32())
+	switch *v {
+	case UP, DOWN:
+	default:
+		if !d.Lax {
+			d.Fail(xdr.EnumError("nested_way", int32(*v)))
+		}
+	}
+	return d.Err()
+}
+
+// NestedWhereDeep is the struct nested_where_deep.
+type NestedWhereDeep struct {
+	Z Label
+}
+
+// AppendXDR appends v.
+func (v NestedWhereDeep) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	if b, err = xdr.AppendString(b, string(v.Z), BOUND); err != nil {
+		return b, xdr.FieldError("nested_where_deep.z", err)
+	}
+	return b, nil
+}
+
+// DecodeXDR reads v.
+func (v *NestedWhereDeep) DecodeXDR(d *xdr.Decoder) error {
+	v.Z = Label(d.String(BOUND))
+	return d.Err()
+}
+
+// NestedWhere is the struct nested_where.
+type NestedWhere struct {
+	X    int32
+	Deep []NestedWhereDeep
+}
+
+// AppendXDR appends v.
+func (v NestedWhere) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	b = xdr.AppendInt32(b, v.X)
+	if b, err = xdr.AppendArrayLen(b, len(v.Deep), 2); err != nil {
+		return b, xdr.FieldError("nested_where.deep", err)
+	}
+	for i := range v.Deep {
+		if b, err = v.Deep[i].AppendXDR(b); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// DecodeXDR reads v.
+func (v *NestedWhere) DecodeXDR(d *xdr.Decoder) error {
+	v.X = d.Int32()
+	v.Deep = nil
+	if n := d.ArrayLen(2, 4); n > 0 {
+		v.Deep = make([]NestedWhereDeep, n)
+		for i := range v.Deep {
+			if err := v.Deep[i].DecodeXDR(d); err != nil {
+				return err
+			}
+		}
+	}
+	return d.Err()
+}
+
+// NestedRest is the union nested_rest: Kind says which of the other fields counts.
+type NestedRest struct {
+	Kind  uint16
+	Again *Nested // 7
+	// default: void
+}
+
+// NewNestedRestAgain returns the NestedRest whose Kind is 7.
+func NewNestedRestAgain(again *Nested) NestedRest {
+	return NestedRest{Kind: 7, Again: again}
+}
+
+// NewNestedRestDefault returns the NestedRest whose Kind has no arm of its own.
+func NewNestedRestDefault(kind uint16) NestedRest {
+	return NestedRest{Kind: kind}
+}
+
+// AppendXDR appends v.
+func (v NestedRest) AppendXDR(b []byte) ([]byte, error) {
+	return v.appendDepth(b, 0)
+}
+
+// appendDepth appends v, which is depth values of its own kind down.
+func (v NestedRest) appendDepth(b []byte, depth int) ([]byte, error) {
+	var err error
+	if depth >= xdr.MaxDepth {
+		return b, xdr.DepthError()
+	}
+	b = xdr.AppendUint16(b, v.Kind)
+	switch v.Kind {
+	case 7:
+		b = xdr.AppendBool(b, v.Again != nil)
+		if v.Again != nil {
+			if b, err = v.Again.appendDepth(b, depth+1); err != nil {
+				return b, err
+			}
+		}
+	default:
+	}
+	return b, nil
+}
+
+// DecodeXDR reads v.
+func (v *NestedRest) DecodeXDR(d *xdr.Decoder) error {
+	if !d.Enter() {
+		return d.Err()
+	}
+	defer d.Leave()
+	*v = NestedRest{}
+	v.Kind = d.Uint16()
+	switch v.Kind {
+	case 7:
+		v.Again = nil
+		if d.Bool() {
+			v.Again = new(Nested)
+			if err := v.Again.DecodeXDR(d); err != nil {
+				return err
+			}
+		}
+	default:
+	}
+	return d.Err()
+}
+
+// Nested is the struct nested.
+type Nested struct {
+	Way   NestedWay
+	Where NestedWhere
+	Rest  NestedRest
+}
+
+// AppendXDR appends v.
+func (v Nested) AppendXDR(b []byte) ([]byte, error) {
+	return v.appendDepth(b, 0)
+}
+
+// appendDepth appends v, which is depth values of its own kind down.
+func (v Nested) appendDepth(b []byte, depth int) ([]byte, error) {
+	var err error
+	if depth >= xdr.MaxDepth {
+		return b, xdr.DepthError()
+	}
+	if b, err = v.Way.AppendXDR(b); err != nil {
+		return b, err
+	}
+	if b, err = v.Where.AppendXDR(b); err != nil {
+		return b, err
+	}
+	return v.Rest.appendDepth(b, depth+1)
+}
+
+// DecodeXDR reads v.
+func (v *Nested) DecodeXDR(d *xdr.Decoder) error {
+	if !d.Enter() {
+		return d.Err()
+	}
+	defer d.Leave()
+	if err := v.Way.DecodeXDR(d); err != nil {
+		return err
+	}
+	if err := v.Where.DecodeXDR(d); err != nil {
+		return err
+	}
+	return v.Rest.DecodeXDR(d)
+}
+
+// Only is the union only: C says which of the other fields counts.
+type Only struct {
+	C int8
+	S int16 // default
+}
+
+// NewOnlyS returns the Only whose C has no arm of its own.
+func NewOnlyS(d int8, v int16) Only {
+	return Only{C: d, S: v}
+}
+
+// AppendXDR appends v.
+func (v Only) AppendXDR(b []byte) ([]byte, error) {
+	b = xdr.AppendInt8(b, v.C)
+	switch v.C {
+	default:
+		b = xdr.AppendInt16(b, v.S)
+	}
+	return b, nil
+}
+
+// DecodeXDR reads v.
+func (v *Only) DecodeXDR(d *xdr.Decoder) error {
+	*v = Only{}
+	v.C = d.Int8()
+	switch v.C {
+	default:
+		v.S = d.Int16()
+	}
+	return d.Err()
+}
+
 // Arrays is the struct arrays.
 //
 // Fields that hold several.
@@ -1346,6 +1659,61 @@ func (v *ByUnsigned) DecodeXDR(d *xdr.Decoder) error {
 		if err := v.Other.DecodeXDR(d); err != nil {
 			return err
 		}
+	}
+	return d.Err()
+}
+
+// ByShort is the union by_short: Kind says which of the other fields counts.
+type ByShort struct {
+	Kind   int16
+	Lowest int32  // -32768
+	All    Narrow // 7
+	// default: void
+}
+
+// NewByShortLowest returns the ByShort whose Kind is -32768.
+func NewByShortLowest(lowest int32) ByShort {
+	return ByShort{Kind: -32768, Lowest: lowest}
+}
+
+// NewByShortAll returns the ByShort whose Kind is 7.
+func NewByShortAll(all Narrow) ByShort {
+	return ByShort{Kind: 7, All: all}
+}
+
+// NewByShortDefault returns the ByShort whose Kind has no arm of its own.
+func NewByShortDefault(kind int16) ByShort {
+	return ByShort{Kind: kind}
+}
+
+// AppendXDR appends v.
+func (v ByShort) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	b = xdr.AppendInt16(b, v.Kind)
+	switch v.Kind {
+	case -32768:
+		b = xdr.AppendInt32(b, v.Lowest)
+	case 7:
+		if b, err = v.All.AppendXDR(b); err != nil {
+			return b, err
+		}
+	default:
+	}
+	return b, nil
+}
+
+// DecodeXDR reads v.
+func (v *ByShort) DecodeXDR(d *xdr.Decoder) error {
+	*v = ByShort{}
+	v.Kind = d.Int16()
+	switch v.Kind {
+	case -32768:
+		v.Lowest = d.Int32()
+	case 7:
+		if err := v.All.DecodeXDR(d); err != nil {
+			return err
+		}
+	default:
 	}
 	return d.Err()
 }
