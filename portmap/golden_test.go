@@ -77,7 +77,7 @@ func newBench(t testing.TB, regs []Registration) bench {
 	require.NoError(t, err)
 	s.port = DefaultPort
 	s.registerOwn(map[string]bool{"tcp": true, "udp": true, "tcp6": true, "udp6": true}, true)
-	server := rpc.NewServer(rpc.ServerConfig{MaxRecord: MaxRecord, MaxReply: MaxReply, Logger: s.cfg.Logger})
+	server := rpc.NewServer(rpc.ServerConfig{MaxRecord: MaxRecord, MaxReply: MaxReply, CacheTime: s.cacheTime(), Logger: s.cfg.Logger})
 	s.register(server)
 
 	path := filepath.Join(t.TempDir(), "rpcbind.sock")

@@ -11,8 +11,7 @@ import (
 // Metrics receives what a Server counts, as it happens. Its methods are called
 // concurrently, and must not block.
 type Metrics interface {
-	// Called counts a call, over "tcp", "udp" or "unix".
-	Called(network string, vers, proc uint32)
+	rpc.Metrics
 	// Refused counts a call that was not served, by one of the Refused reasons.
 	Refused(reason string)
 }
@@ -32,8 +31,10 @@ var Reasons = []string{RefusedRate, RefusedAmplification, RefusedRemote, Refused
 // noMetrics counts nothing.
 type noMetrics struct{}
 
-func (noMetrics) Called(string, uint32, uint32) {}
-func (noMetrics) Refused(string)                {}
+func (noMetrics) Called(*rpc.Call, rpc.CallResult) {}
+func (noMetrics) Connected(string, int)            {}
+func (noMetrics) Dropped(string, string)           {}
+func (noMetrics) Refused(string)                   {}
 
 // guard stands before a version of the portmapper: it counts the calls, and
 // holds strangers to the bounds of limits.go.
@@ -53,7 +54,6 @@ func (g guard) ServeRPC(ctx context.Context, call *rpc.Call, args *xdr.Decoder, 
 		return nil, rpc.ErrSystem // 24 bytes, less than any call has
 	}
 	g.s.stats.called(g.vers, call.Proc)
-	g.s.cfg.Metrics.Called(call.Network, g.vers, call.Proc)
 	if g.s.calls.Enabled(ctx, g.s.callLevel) {
 		g.s.calls.Log(ctx, g.s.callLevel, "call", "vers", g.vers, "proc", ProcName(g.vers, call.Proc),
 			"from", call.Remote, "network", call.Network, "uid", call.PeerUID)

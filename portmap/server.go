@@ -216,7 +216,7 @@ func (s *Server) open(ctx context.Context) (*sockets, *SocketFile, error) {
 func (s *Server) serve(ctx context.Context, socks *sockets, file *SocketFile, warm warmStart) error {
 	server := rpc.NewServer(rpc.ServerConfig{
 		MaxRecord: MaxRecord, MaxReply: MaxReply, MaxConns: maxConns, MaxCallsPerConn: maxCallsPerConn,
-		IdleTimeout: idleTimeout, StallTimeout: stallTimeout,
+		IdleTimeout: idleTimeout, StallTimeout: stallTimeout, CacheTime: s.cacheTime(), Metrics: s.cfg.Metrics,
 		Logger: slog.New(newQuiet(s.calls.Handler())), // with a bound of its own: its lines do not crowd out ours
 	})
 	s.register(server)
@@ -270,6 +270,15 @@ func (s *Server) serve(ctx context.Context, socks *sockets, file *SocketFile, wa
 	s.stop(server)
 	wg.Wait()
 	return err
+}
+
+// cacheTime is how long replies over UDP are kept for calls that are sent
+// again: every call may run twice, but for those that are passed on.
+func (s *Server) cacheTime() time.Duration {
+	if s.cfg.RemoteCalls {
+		return ForwardTimeout
+	}
+	return -1
 }
 
 func (s *Server) stop(server *rpc.Server) {

@@ -22,15 +22,9 @@ import (
 
 // counting is a Metrics that counts refusals.
 type counting struct {
+	noMetrics
 	mu      sync.Mutex
 	refused map[string]int
-	called  int
-}
-
-func (c *counting) Called(string, uint32, uint32) {
-	c.mu.Lock()
-	c.called++
-	c.mu.Unlock()
 }
 
 func (c *counting) Refused(reason string) {

@@ -147,7 +147,7 @@ func TestObserved(t *testing.T) {
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	require.Contains(t, string(text), `starfish_portmap_calls_total{network="udp",procedure="SET",version="4"} 1`)
+	require.Contains(t, string(text), `starfish_rpc_calls_total{network="udp",procedure="SET",program="portmapper",status="SUCCESS",version="4"} 1`)
 	require.Contains(t, string(text), `starfish_portmap_refused_total{reason="port"} 1`)
 	require.Contains(t, string(text), "starfish_portmap_registrations 1")
 

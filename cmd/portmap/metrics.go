@@ -5,47 +5,41 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"starfish/monitor"
 	"starfish/portmap"
 )
 
 // metrics is the portmapper's counters for Prometheus.
 type metrics struct {
-	calls   *prometheus.CounterVec
+	*monitor.RPC
 	refused *prometheus.CounterVec
 }
 
-func newMetrics(reg prometheus.Registerer) *metrics {
-	m := &metrics{
-		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "starfish_portmap_calls_total",
-			Help: "Calls served.",
-		}, []string{"network", "version", "procedure"}),
+func newMetrics(reg prometheus.Registerer) metrics {
+	m := metrics{
+		RPC: monitor.NewRPC(reg, func(_, vers, proc uint32) (program, procedure string) {
+			return "portmapper", portmap.ProcName(vers, proc)
+		}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "starfish_portmap_refused_total",
 			Help: "Calls refused: rate (of one source), amplification (answer over UDP too long for a stranger), remote (change from another host), port (below 1024), forward (CALLIT).",
 		}, []string{"reason"}),
 	}
-	reg.MustRegister(m.calls, m.refused)
+	reg.MustRegister(m.refused)
 	for _, reason := range portmap.Reasons {
 		m.refused.WithLabelValues(reason)
 	}
 	return m
 }
 
-// Called counts a call.
-func (m *metrics) Called(network string, vers, proc uint32) {
-	m.calls.WithLabelValues(network, strconv.Itoa(int(vers)), portmap.ProcName(vers, proc)).Inc()
-}
-
 // Refused counts a call that was not served.
-func (m *metrics) Refused(reason string) { m.refused.WithLabelValues(reason).Inc() }
+func (m metrics) Refused(reason string) { m.refused.WithLabelValues(reason).Inc() }
 
 // page is the HTTP server of the metrics; nil is none.
 type page struct {
