@@ -77,6 +77,9 @@ func (g *generator) know(u *unit) {
 		g.typeNames[d] = qualified(name)
 	}
 	for x, name := range u.names.consts {
+		if exported := u.names.exported[name]; exported != "" && u.path != "" {
+			name = exported
+		}
 		if _, own := g.constNames[x]; !own {
 			g.constNames[x] = qualified(name)
 		}

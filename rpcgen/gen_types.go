@@ -16,6 +16,9 @@ func (g *generator) types() {
 			g.comment(d.docs.lead)
 			name := g.constNames[d.name]
 			g.pf("const %s = %s%s%s\n\n", name, g.goValue(d.val), tail(d.docs), renamed(name, d.name, d.name))
+			if exported := g.names.exported[name]; exported != "" {
+				g.pf("// %s is %s for other packages.\nconst %s = %s\n\n", exported, name, exported, name)
+			}
 		case *enumDecl:
 			g.enum(d)
 		case *structDecl:
@@ -104,6 +107,11 @@ func (g *generator) enum(d *enumDecl) {
 	}
 	g.rest(d.rest)
 	g.pf(")\n\n")
+	var names []string
+	for _, t := range d.tags {
+		names = append(names, g.constNames[t.name])
+	}
+	g.export("The values of "+name+", for other packages.", names)
 
 	var known, cases []string
 	seen := map[int64]bool{}
@@ -123,6 +131,20 @@ func (g *generator) enum(d *enumDecl) {
 	g.pf("return xdr.AppendInt32(b, int32(v)), nil\n}\nreturn b, xdr.EnumError(%q, int32(v))\n}\n\n", d.name)
 	g.pf("// DecodeXDR reads v.\nfunc (v *%s) DecodeXDR(d *xdr.Decoder) error {\n*v = %s(d.Int32())\n", name, name)
 	g.pf("switch *v {\ncase %s:\ndefault:\nif !d.Lax {\nd.Fail(xdr.EnumError(%q, int32(*v)))\n}\n}\nreturn d.Err()\n}\n\n", list, d.name)
+}
+
+// export writes the names by which other packages know those of names that
+// begin with a small letter.
+func (g *generator) export(doc string, names []string) {
+	var lines strings.Builder
+	for _, name := range names {
+		if exported := g.names.exported[name]; exported != "" {
+			fmt.Fprintf(&lines, "%s = %s\n", exported, name)
+		}
+	}
+	if lines.Len() > 0 {
+		g.pf("// %s\nconst (\n%s)\n\n", doc, lines.String())
+	}
 }
 
 func (g *generator) structType(d *structDecl) {
@@ -264,9 +286,11 @@ func (g *generator) boundNote(f *field) string {
 func (g *generator) programConsts(d *programDecl) {
 	g.doc("Numbers of the program "+d.name+", its versions and procedures.", d.docs)
 	g.pf("const (\n%s = %s\n", g.constNames[d.name], g.goValue(d.num))
+	names := []string{g.constNames[d.name]}
 	once := func(name string, num value, x, tail string) {
 		if !g.written[name] {
 			g.written[name] = true
+			names = append(names, name)
 			g.pf("%s = %s%s%s\n", name, g.goValue(num), tail, renamed(name, x, x))
 		}
 	}
@@ -279,4 +303,5 @@ func (g *generator) programConsts(d *programDecl) {
 		}
 	}
 	g.pf(")\n\n")
+	g.export("These numbers, for other packages.", names)
 }

@@ -77,6 +77,9 @@ type naming struct {
 	fields  map[*field]string
 	makers  map[*arm]string   // constructors
 	numbers map[string]string // the Go name of a procedure's "NAME NUMBER"
+	// exported are the names by which other packages know constants that begin
+	// with a small letter.
+	exported map[string]string
 }
 
 // nameAll gives every declaration its Go names, in order of appearance. Units
@@ -85,6 +88,7 @@ func (u *unit) nameAll() {
 	n := &naming{
 		pkg: scope{}, types: map[decl]string{}, consts: map[string]string{"TRUE": "true", "FALSE": "false"}, procs: map[*proc]string{},
 		stubs: map[*version]string{}, methods: map[*proc]string{}, fields: map[*field]string{}, makers: map[*arm]string{}, numbers: map[string]string{},
+		exported: map[string]string{},
 	}
 	for _, list := range [][]string{types.Universe.Names(), local} {
 		for _, name := range list {
@@ -107,11 +111,39 @@ func (u *unit) nameAll() {
 	for _, d := range u.f.decls {
 		u.nameDecl(n, d)
 	}
-	for _, d := range u.f.decls { // last, so that they take no name of others
-		if union, ok := d.(*unionDecl); ok {
-			u.nameMakers(n, union)
+	// Last, so that they take no name of others.
+	for _, d := range u.f.decls {
+		switch d := d.(type) {
+		case *unionDecl:
+			u.nameMakers(n, d)
+		case *constDecl:
+			n.export(n.consts[d.name])
+		case *enumDecl:
+			for _, t := range d.tags {
+				n.export(n.consts[t.name])
+			}
+		case *programDecl:
+			n.export(n.consts[d.name])
+			for _, v := range d.versions {
+				n.export(n.consts[v.name])
+				for _, p := range v.procs {
+					n.export(n.procs[p])
+				}
+			}
 		}
 	}
+}
+
+// export picks a constant's name for other packages, where it needs one.
+func (n *naming) export(name string) {
+	if gotoken.IsExported(name) || n.exported[name] != "" {
+		return
+	}
+	exported := strings.ToUpper(name[:1]) + name[1:]
+	if name[0] == '_' {
+		exported = "X" + name
+	}
+	n.exported[name] = n.pkg.pick(exported)
 }
 
 // told reports a name that is not the rule's.
