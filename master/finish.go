@@ -22,6 +22,8 @@ type finisher struct {
 	m    *Master
 	kick chan struct{}
 	wg   sync.WaitGroup
+
+	waits string // the slaves that the last round waited for; only for round
 }
 
 const (
@@ -57,6 +59,8 @@ func (f *finisher) start(ctx context.Context) {
 func (f *finisher) round(ctx context.Context) {
 	var g errgroup.Group
 	g.SetLimit(finishers)
+	var mu sync.Mutex
+	causes := map[string]error{} // by machine, of one write each
 	for _, in := range f.m.cat.Snapshot().Intents() {
 		if ctx.Err() != nil {
 			break
@@ -75,11 +79,26 @@ func (f *finisher) round(ctx context.Context) {
 			defer cancel()
 			if err := f.resolve(ctx, now); err != nil && f.m.ctx.Err() == nil {
 				f.m.log.Debug("unfinished write waits", "id", in.ID, "revision", now.Revision, "err", err)
+				mu.Lock()
+				defer mu.Unlock()
+				for _, machine := range machinesOf(err) {
+					causes[machine] = err
+				}
 			}
 			return nil
 		})
 	}
 	g.Wait()
+	f.tell(causes)
+}
+
+// tell logs for which slaves unfinished writes wait, where that has changed.
+func (f *finisher) tell(causes map[string]error) {
+	waits := strings.Join(sortedKeys(causes), ", ")
+	if waits != f.waits && waits != "" {
+		f.m.log.Warn("unfinished writes wait for slaves", "slaves", waits, "err", failures(causes))
+	}
+	f.waits = waits
 }
 
 // resolve ends an open write, whose id is locked: where a holder has its

@@ -40,6 +40,8 @@ type Slave struct {
 	computing    chan struct{} // a slot for each call that computes
 	coordinating chan struct{} // a slot for each call that coordinates
 
+	fault storeFault
+
 	mu    sync.Mutex
 	socks *sockets // set before the first call is served
 }

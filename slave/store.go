@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"syscall"
 
 	"starfish/rows"
 	"starfish/rpc"
@@ -68,13 +70,43 @@ func (h v2) revision(id, held uint64, err error) (structs.RevisionResponse, erro
 	if err != nil {
 		return structs.RevisionResponse{Status: structs.QUERY_FAILED, Failure: h.storeFailed(id, err)}, nil
 	}
+	h.s.storeWorks()
 	return structs.RevisionResponse{Revision: held}, nil
+}
+
+// storeFault is the fault that was logged last. A full disk fails every write, and
+// the master tries again every few seconds: once is enough.
+type storeFault struct {
+	mu   sync.Mutex
+	text string // "": it works
+}
+
+func (s *Slave) storeWorks() {
+	s.fault.mu.Lock()
+	defer s.fault.mu.Unlock()
+	if s.fault.text != "" {
+		s.log.Info("the store works again")
+	}
+	s.fault.text = ""
+}
+
+func (s *Slave) storeFails(id uint64, err error) {
+	s.fault.mu.Lock()
+	defer s.fault.mu.Unlock()
+	if s.fault.text != err.Error() {
+		s.log.Error("the store failed", "id", id, "err", err)
+	}
+	s.fault.text = err.Error()
 }
 
 // storeFailed logs what the store says and returns what to tell the caller.
 func (h v2) storeFailed(id uint64, err error) structs.QueryFailure {
-	h.s.log.Error("the store failed", "id", id, "err", err)
-	message := fmt.Sprintf("vector %d: the store of %s failed: its log says why", id, h.s.cfg.Addr)
+	h.s.storeFails(id, err)
+	why := "its log says why"
+	if errno := syscall.Errno(0); errors.As(err, &errno) {
+		why = errno.Error()
+	}
+	message := fmt.Sprintf("vector %d: the store of %s failed: %s", id, h.s.cfg.Addr, why)
 	if errors.Is(err, vector.ErrClash) {
 		message = err.Error()
 	}
