@@ -136,6 +136,7 @@ func TestCommittedCodeIsCurrent(t *testing.T) {
 		{"../portmap/pmap_prot.x", "../portmap", "portmap"},
 		{"../portmap/rpcb_prot.x", "../portmap", "portmap"},
 		{"../tests/codec/sample/sample.x", "../tests/codec/sample", "sample"},
+		{"../tests/codec/nfs3/nfs3.x", "../tests/codec/nfs3", "nfs3"},
 	} {
 		outs, err := compile(t, c.x, c.pkg, nil)
 		require.NoError(t, err)

@@ -21,7 +21,7 @@ run_needs="ip=iproute2"
 test_needs="$run_needs git=git rpcbind=rpcbind valgrind=valgrind strace=strace ps=procps mount=mount \
 rpc.statd=nfs-common rpc.rusersd=rusersd rpc.rstatd=rstatd systemd-socket-activate=systemd \
 unshare=util-linux nsenter=util-linux /usr/include/roaring/roaring.h=libroaring-dev \
-rusers=rusers rpc.statd=nfs-common rpc.rstatd=rstatd ganesha.nfsd=nfs-ganesha \
+rusers=rusers ganesha.nfsd=nfs-ganesha \
 /usr/lib/$(uname -m)-linux-gnu/ganesha/libfsalmem.so=nfs-ganesha-mem"
 
 missing() { # the packages of those "what=package" that are not there

@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=${1:?usage: scripts/generate.sh ROOT}
-mkdir -p "$root"/{structs,rpc,portmap,tests/codec/sample,cgo/tirpc,examples/elements}
+mkdir -p "$root"/{structs,rpc,portmap,tests/codec/{sample,nfs3},cgo/tirpc,examples/elements}
 
 # Alone: the other commands may not build before this has run.
 CGO_ENABLED=0 "${GO:-go}" build -trimpath -o bin/ ./cmd/rpcgen
@@ -15,6 +15,7 @@ bin/rpcgen -o "$root/rpc" -p rpc rpc/rpc_msg.x
 bin/rpcgen -o "$root/portmap" -p portmap portmap/pmap_prot.x
 bin/rpcgen -o "$root/portmap" -p portmap portmap/rpcb_prot.x
 bin/rpcgen -o "$root/tests/codec/sample" -p sample tests/codec/sample/sample.x
+bin/rpcgen -o "$root/tests/codec/nfs3" -p nfs3 tests/codec/nfs3/nfs3.x
 
 if command -v rpcgen >/dev/null; then
 	tmp=$(mktemp -d)

@@ -20,7 +20,11 @@ import (
 	"starfish/xdr"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// The foreign client never ends it.
+		goleak.IgnoreAnyFunction("github.com/willscott/go-nfs-client/nfs.(*Target).cleanupCache"))
+}
 
 // errHandler is an error of the handler's own: the caller learns no more than
 // that the server failed.
