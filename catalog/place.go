@@ -70,7 +70,8 @@ func score(slot int, addr string, weight float64) float64 {
 // HoldersFor says who shall hold the id after a put, in the global machine
 // order: the slaves that the put pins it to; else those of the write that is
 // open; else those it is on; else those of its slot's partition record; else the
-// top replicas of the slot. pinned goes into the intent.
+// top replicas of the slot, but for slaves that were never seen while there are
+// enough others. pinned goes into the intent.
 // The error is ErrUnknownSlave, ErrStatic or ErrNoSlaves.
 func (s *Snapshot) HoldersFor(id uint64, pins []string, replicas int) (holders []string, pinned bool, err error) {
 	m, known := s.Member(id)
@@ -95,10 +96,31 @@ func (s *Snapshot) HoldersFor(id uint64, pins []string, replicas int) (holders [
 	if set := s.slots[slot]; set != 0 {
 		return s.sets[set].addrs, false, nil
 	}
-	if holders = PlaceSlot(slot, s.slaves, replicas); len(holders) == 0 {
+	if holders = PlaceSlot(slot, s.drawable(replicas), replicas); len(holders) == 0 {
 		return nil, false, ErrNoSlaves
 	}
 	return holders, false, nil
+}
+
+// drawable are the slaves that a slot may be drawn on. One that is down and holds
+// nothing may never have been there, but for a join with a wrong address: it is
+// left out where there are enough others.
+func (s *Snapshot) drawable(replicas int) []Slave {
+	ghost := func(sl Slave) bool { return sl.State == Down && sl.Members == 0 }
+	if !slices.ContainsFunc(s.slaves, ghost) {
+		return s.slaves
+	}
+	seen := slices.DeleteFunc(slices.Clone(s.slaves), ghost)
+	able := 0
+	for _, sl := range seen {
+		if sl.Protocol == 2 {
+			able++
+		}
+	}
+	if able < max(replicas, 1) {
+		return s.slaves
+	}
+	return seen
 }
 
 // writable says that all of them are known and can be put to.

@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -145,6 +147,34 @@ func TestHoldersFor(t *testing.T) {
 	require.ErrorIs(t, err, ErrStatic)
 	_, _, err = NewTable().Snapshot().HoldersFor(5, nil, 2)
 	require.ErrorIs(t, err, ErrNoSlaves)
+}
+
+// TestGhostsAreNotDrawn: a join with a wrong address would else make a share of
+// all puts fail for ever.
+func TestGhostsAreNotDrawn(t *testing.T) {
+	tab := NewTable()
+	for i := range 6 {
+		tab.PutSlave(uint32(i+1), Slave{Addr: fmt.Sprint("10.0.0.", i+1), Protocol: 2}, nil)
+		tab.SetState(fmt.Sprint("10.0.0.", i+1), Serving, "")
+	}
+	tab.PutMember(1, []uint32{1, 2}, false, "", 1)
+	for _, i := range []int{2, 3, 4} { // 2 is down and has something, 3 and 4 are ghosts
+		tab.SetState(fmt.Sprint("10.0.0.", i), Down, "no such host")
+	}
+	s := tab.Snapshot()
+	drawn := map[string]int{}
+	for id := range uint64(2000) {
+		holders, _, err := s.HoldersFor(id+2, nil, 2)
+		require.NoError(t, err)
+		require.Len(t, holders, 2)
+		for _, h := range holders {
+			drawn[h]++
+		}
+	}
+	require.ElementsMatch(t, []string{"10.0.0.1", "10.0.0.2", "10.0.0.5", "10.0.0.6"}, slices.Collect(maps.Keys(drawn)))
+	holders, _, err := s.HoldersFor(9, nil, 5) // of the four that were seen there are too few
+	require.NoError(t, err)
+	require.Equal(t, Place(9, s.Slaves(), 5), holders)
 }
 
 func TestIntents(t *testing.T) {

@@ -68,6 +68,9 @@ func TestJoinIsIdempotent(t *testing.T) {
 	require.Equal(t, structs.QUERY_OK, r.Status)
 	require.Greater(t, r.Answer.Epoch, a.Epoch)
 	w.state(catalog.Down, "10.0.0.4")
+	for id := range uint64(30) {
+		w.put(id, nil, 1) // none of them on a slave that never was there
+	}
 	st, err := w.client.MasterStatus(w.ctx())
 	require.NoError(t, err)
 	require.Contains(t, st.Slaves[3].Problem, "10.0.0.4")

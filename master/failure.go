@@ -63,10 +63,15 @@ func opName(op catalog.Op) string {
 	return "put"
 }
 
-// idList writes the first ids for a message.
+// idList writes the first vectors for a message.
 func idList(ids []uint64, total uint64) string {
 	const shown = 10
 	var b strings.Builder
+	b.WriteString("vector")
+	if total != 1 {
+		b.WriteString("s")
+	}
+	b.WriteString(" ")
 	for i, id := range ids[:min(len(ids), shown)] {
 		if i > 0 {
 			b.WriteString(", ")

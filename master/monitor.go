@@ -273,13 +273,16 @@ func (o *monitor) awaitVerdict(ctx context.Context, addr string) error {
 	}
 }
 
-// awaitVerdicts waits for the verdict on all of them, until ctx ends.
-func (o *monitor) awaitVerdicts(ctx context.Context, addrs []string) {
+// awaitVerdicts waits for the verdict on all of them; false: there was none to wait
+// for, or ctx ended first.
+func (o *monitor) awaitVerdicts(ctx context.Context, addrs []string) (waited bool) {
 	for _, addr := range addrs {
+		waited = waited || o.doubt(addr) != nil
 		if o.awaitVerdict(ctx, addr) != nil {
-			return
+			return false
 		}
 	}
+	return waited
 }
 
 func stateName(s catalog.State) string {

@@ -103,12 +103,11 @@ func (w *write) place(ctx context.Context) (catalog.Intent, *structs.PutResponse
 		f := w.fail(st, machines, format, args...)
 		return in, &f
 	}
-	snap := w.m.cat.Snapshot()
-	mem, known := snap.Member(w.id)
+	mem, known := w.m.cat.Snapshot().Member(w.id)
 	if w.op == catalog.Delete && !known {
 		return fail(structs.QUERY_NO_SUCH_VECTOR, nil, "there is no such vector")
 	}
-	holders, pinned, err := snap.HoldersFor(w.id, w.pins, w.m.cfg.Replicas)
+	holders, pinned, err := w.holders(ctx)
 	switch {
 	case errors.Is(err, catalog.ErrNoSlaves):
 		return fail(structs.QUERY_UNAVAILABLE, nil, "no slave has joined that could hold it: start one with bin/slave --master HOST --addr ADDR --data DIR")
@@ -122,10 +121,9 @@ func (w *write) place(ctx context.Context) (catalog.Intent, *structs.PutResponse
 		return fail(structs.QUERY_FAILED, nil, "overlap is off, so it has one holder and not %s", strings.Join(holders, ", "))
 	}
 	in.Holders, in.Pinned, in.Name = slices.Clone(holders), pinned, mem.Name
-	w.m.mon.awaitVerdicts(ctx, holders) // who is in doubt until the end is named below
-	var down []string
+	var down []string // or in doubt until the end
 	var why string
-	snap = w.m.cat.Snapshot()
+	snap := w.m.cat.Snapshot()
 	for _, h := range holders {
 		if s, _ := snap.Slave(h); s.State != catalog.Serving {
 			down = append(down, h)
@@ -137,4 +135,15 @@ func (w *write) place(ctx context.Context) (catalog.Intent, *structs.PutResponse
 			strings.Join(down, ", "), why)
 	}
 	return in, nil
+}
+
+// holders returns who shall have the write, once it is known whether they serve:
+// on that it depends where a new slot is drawn.
+func (w *write) holders(ctx context.Context) (holders []string, pinned bool, err error) {
+	for {
+		holders, pinned, err = w.m.cat.Snapshot().HoldersFor(w.id, w.pins, w.m.cfg.Replicas)
+		if err != nil || !w.m.mon.awaitVerdicts(ctx, holders) {
+			return holders, pinned, err
+		}
+	}
 }

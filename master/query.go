@@ -136,7 +136,7 @@ func (r *run) route(ctx context.Context) (*router.Plan, *catalog.Snapshot, *stru
 			if await(ctx, changed) {
 				continue
 			}
-			return fail(structs.QUERY_UNAVAILABLE, failure(fmt.Sprintf("unavailable: a write of vector %s is not finished, and none of its holders %s is known to have it: try again when they serve",
+			return fail(structs.QUERY_UNAVAILABLE, failure(fmt.Sprintf("unavailable: a write of %s is not finished, and none of its holders %s is known to have it: try again when they serve",
 				idList(pending.IDs, pending.Total), strings.Join(pending.Machines, ", ")), pending.IDs, pending.Total, pending.Machines))
 		case errors.As(err, &away):
 			if r.reconsider(ctx, away.Machines) || writing(snap, away.IDs) && await(ctx, changed) {
@@ -209,7 +209,11 @@ func (r *run) reconsider(ctx context.Context, machines []string) bool {
 
 func (r *run) unavailable(e *router.UnavailableError) structs.QueryFailure {
 	var b strings.Builder
-	fmt.Fprintf(&b, "unavailable: vector %s has no live holder", idList(e.IDs, e.Total))
+	has := "has"
+	if e.Total != 1 {
+		has = "have"
+	}
+	fmt.Fprintf(&b, "unavailable: %s %s no live holder", idList(e.IDs, e.Total), has)
 	snap := r.m.cat.Snapshot()
 	for i, addr := range e.Machines {
 		sep := ", "

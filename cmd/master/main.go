@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -34,7 +35,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
 	if err := cmd.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(stderr, "master:", err)
+		fmt.Fprintln(stderr, "master:", strings.ReplaceAll(strings.TrimPrefix(err.Error(), "master: "), "\nmaster: ", "\n"))
 		if !started {
 			fmt.Fprintln(stderr, "master --help tells the flags")
 			return 2

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -52,10 +54,42 @@ holds. ADDR is what clnt_create takes, a name or an address without a port.`,
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "joined %s: the cluster has %s\n", args[0], count(uint64(len(a.Machines)), "slave"))
-			return nil
+			problem, err := lookAt(ctx, c, req.Addr)
+			if err == nil && problem != "" {
+				fmt.Fprintf(cmd.OutOrStdout(), "it is not serving: %s\n", problem)
+			}
+			return err
 		})
 	}
 	return cmd
+}
+
+// joinPatience is how long the command waits to hear how the master finds a slave.
+const joinPatience = 5 * time.Second
+
+// lookAt waits until the master has looked at the slave, and tells what is wrong
+// with it; "" where it serves, or that is not known yet.
+func lookAt(ctx context.Context, c *client.Client, addr structs.MachineName) (problem string, err error) {
+	patience := time.After(joinPatience)
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		st, err := c.Status(ctx)
+		if err != nil {
+			return "", err
+		}
+		i := slices.IndexFunc(st.Slaves, func(s structs.SlaveStatus) bool { return s.Addr == addr })
+		if i >= 0 && (st.Slaves[i].State != structs.SLAVE_JOINING || st.Slaves[i].Problem != "") {
+			return st.Slaves[i].Problem, nil
+		}
+		select {
+		case <-tick.C:
+		case <-patience:
+			return "", nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
 }
 
 // parseSpans reads "0-99,200" as inclusive spans of ids.

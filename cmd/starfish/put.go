@@ -40,6 +40,9 @@ happened; putting again settles it.`,
 		if err != nil {
 			return err
 		}
+		if cmd.Flags().Changed("on") && len(splitList(on)) == 0 {
+			return usagef("--on: %q names no slave", on)
+		}
 		return g.withMaster(cmd, func(ctx context.Context, c *client.Client) error {
 			rev, err := c.Put(ctx, id, b, client.PutOptions{Name: name, Holders: splitList(on)})
 			if err != nil {
