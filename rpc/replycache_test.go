@@ -162,7 +162,7 @@ func TestReplyCacheBounds(t *testing.T) {
 			c, reply := r.begin(nil, from, 1, nil)
 			require.Nil(t, c)
 			require.Len(t, reply, 24)
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			c, _ = r.begin(nil, from, 1, nil)
 			require.NotNil(t, c)
 			require.Zero(t, r.size)
