@@ -143,7 +143,12 @@ func newTestServer(t testing.TB, cfg ServerConfig) *testServer {
 	s := &testServer{NewServer(cfg), newTestHandler()}
 	s.Register(testProg, 1, s.h)
 	s.Register(testProg, 3, s.h)
-	t.Cleanup(func() { _ = s.Close() })
+	t.Cleanup(func() {
+		_ = s.Close()
+		if n, m := s.records.used.Load(), s.replies.used.Load(); n != 0 || m != 0 {
+			t.Errorf("%d bytes of records and %d of replies are counted for nobody", n, m)
+		}
+	})
 	return s
 }
 

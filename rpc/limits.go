@@ -7,10 +7,11 @@ import "time"
 // anything is allocated. What the protocol itself bounds (MAX_AUTH_BYTES,
 // MAX_MACHINE_NAME, MAX_GIDS) stands in rpc_msg.x.
 const (
-	DefaultMaxRecord       = 64 << 20 // bytes of one record, its fragments together
-	DefaultMaxConns        = 4096     // stream connections of a server
-	DefaultMaxCalls        = 4096     // calls that a server runs at once
-	DefaultMaxCallsPerConn = 256      // of them, of one connection
+	DefaultMaxRecord       = 64 << 20  // bytes of one record, its fragments together
+	DefaultMaxBytes        = 256 << 20 // of long records that are read or run, and of replies that wait to be taken
+	DefaultMaxConns        = 4096      // stream connections of a server
+	DefaultMaxCalls        = 4096      // calls that a server runs at once
+	DefaultMaxCallsPerConn = 256       // of them, of one connection
 
 	DefaultCacheTime        = time.Minute // a UDP call that is sent again is answered from memory; C clients give up after 25 s
 	DefaultMaxCachedReplies = 16384
@@ -31,15 +32,17 @@ const (
 
 // Bounds that nobody needs to change.
 const (
-	maxEmptyFragments = 64        // fragments of no bytes in one record
-	maxDatagram       = 65535     // bytes of a UDP call
-	readBuffer        = 8 << 10   // of a stream connection; longer records have a buffer of their own
-	minGrow           = 64 << 10  // of a record's buffer, which then doubles with the bytes that arrive
-	maxPooled         = 64 << 10  // a longer buffer is left to the garbage collector
-	maxCoalesce       = 64 << 10  // messages that are written together
-	maxWrite          = 256 << 10 // bytes that must be taken within one StallTimeout
-	maxTries          = 3         // of a call by a Pool
-	maxProbeReply     = 1 << 10   // of a server that is asked for TLS
+	maxEmptyFragments = 64          // fragments of no bytes in one record
+	maxDatagram       = 65535       // bytes of a UDP call
+	readBuffer        = 8 << 10     // of a stream connection; longer records have a buffer of their own
+	minGrow           = 64 << 10    // of a record's buffer, which then doubles with the bytes that arrive
+	maxPooled         = 64 << 10    // a longer buffer is left to the garbage collector
+	maxCoalesce       = 64 << 10    // messages that are written together
+	maxWrite          = 256 << 10   // bytes that must be taken within one StallTimeout
+	minArrival        = 64 << 10    // bytes of a record that must come within one StallTimeout, or its end
+	shedTime          = time.Second // without progress before somebody loses what he holds
+	maxTries          = 3           // of a call by a Pool
+	maxProbeReply     = 1 << 10     // of a server that is asked for TLS
 	lookoutTime       = time.Millisecond
 	longCall          = 50 * time.Microsecond // calls behind it on its connection should not wait for its end
 	waryCalls         = 16                    // calls after a long one that are taken for long, too

@@ -211,12 +211,15 @@ func TestPoolClose(t *testing.T) {
 // get answers, or errors that say what is known, and each answered call ran.
 func TestPoolServerRestarts(t *testing.T) {
 	first := newTestServer(t, ServerConfig{})
-	addr := first.listen(t, "tcp")
-	p := NewPool(func(ctx context.Context) (*Client, error) { return Dial(ctx, "tcp", addr, ClientConfig{}) },
+	addr := first.listen(t, "unix") // a client of a port that nobody has may get it for itself
+	p := NewPool(func(ctx context.Context) (*Client, error) { return Dial(ctx, "unix", addr, ClientConfig{}) },
 		PoolConfig{Backoff: time.Millisecond, Size: 2, PerConn: 4})
 	defer p.Close()
+	require.NoError(t, p.Call(t.Context(), testProg, 1, procNull, nil, nil))
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer close(stop)
 	for range 16 {
 		wg.Go(func() {
 			for {
@@ -234,11 +237,9 @@ func TestPoolServerRestarts(t *testing.T) {
 	}
 	require.NoError(t, first.Close())
 	second := newTestServer(t, ServerConfig{})
-	l, err := net.Listen("tcp", addr)
+	l, err := net.Listen("unix", addr)
 	require.NoError(t, err)
 	second.run(t, func() error { return second.Serve(l) })
 	waitFor(t, func() bool { return p.Call(t.Context(), testProg, 1, procNull, nil, nil) == nil })
-	close(stop)
-	wg.Wait()
 	require.NoError(t, p.Call(t.Context(), testProg, 1, procNull, nil, nil))
 }

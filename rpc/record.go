@@ -26,6 +26,9 @@ type recordReader struct {
 	buf  []byte // bytes read ahead, of which buf[r:w] are not taken yet
 	r, w int
 	open bool // the next byte belongs to a record that has begun
+
+	charge  func(n int) error // asked before a record takes n bytes more than minGrow; may be nil
+	charged int               // for the record that is read
 }
 
 func newRecordReader(src io.Reader, max int) *recordReader {
@@ -37,7 +40,7 @@ func newRecordReader(src io.Reader, max int) *recordReader {
 // bytes that arrived, whatever the marks say.
 func (r *recordReader) next(dst []byte) ([]byte, error) {
 	start, empty := len(dst), 0
-	r.open = false
+	r.open, r.charged = false, 0
 	for {
 		mark, err := r.mark()
 		if err != nil {
@@ -100,14 +103,20 @@ func (r *recordReader) body(dst []byte, n int) ([]byte, error) {
 				return dst, err
 			}
 		}
+		if len(dst) == cap(dst) {
+			var err error
+			if dst, err = r.grow(dst, n); err != nil {
+				return dst, err
+			}
+		}
+		room := min(n, cap(dst)-len(dst))
 		if r.w > r.r {
-			k := min(n, r.w-r.r)
+			k := min(room, r.w-r.r)
 			dst = append(dst, r.buf[r.r:r.r+k]...)
 			r.r, n = r.r+k, n-k
 			continue
 		}
-		dst = growFor(dst, n)
-		k, err := r.src.Read(dst[len(dst):min(cap(dst), len(dst)+n)])
+		k, err := r.src.Read(dst[len(dst) : len(dst)+room])
 		dst, n = dst[:len(dst)+k], n-k
 		if err != nil && n > 0 {
 			return dst, midRecord(err)
@@ -116,14 +125,20 @@ func (r *recordReader) body(dst []byte, n int) ([]byte, error) {
 	return dst, nil
 }
 
-// growFor makes room in dst for some of n more bytes.
-func growFor(dst []byte, n int) []byte {
-	if len(dst) < cap(dst) {
-		return dst
+// grow makes room in dst for some of n more bytes: up to minGrow or twice what
+// has arrived, and at least so much that many short fragments are not copied
+// again and again.
+func (r *recordReader) grow(dst []byte, n int) ([]byte, error) {
+	size := len(dst) + max(min(n, max(minGrow, len(dst))), min(len(dst), minGrow), len(dst)/4)
+	if more := size - minGrow - r.charged; r.charge != nil && more > 0 {
+		if err := r.charge(more); err != nil {
+			return dst, err
+		}
+		r.charged += more
 	}
-	bigger := make([]byte, len(dst), len(dst)+min(n, max(minGrow, len(dst))))
+	bigger := make([]byte, len(dst), size)
 	copy(bigger, dst)
-	return bigger
+	return bigger, nil
 }
 
 // fill reads ahead once.

@@ -22,6 +22,7 @@ import (
 type ServerConfig struct {
 	MaxRecord       int           // bytes of one record
 	MaxReply        int           // bytes of one reply; 0: MaxRecord
+	MaxBytes        int           // of all records over 64 KiB that are being read or run, and again of all replies that are not taken; beyond them no more are read
 	MaxConns        int           // stream connections; beyond them the one that is idle for longest is closed
 	MaxCalls        int           // calls that run at once; beyond them no more are read
 	MaxCallsPerConn int           // of one connection, or one UDP socket
@@ -59,6 +60,8 @@ type ServerConfig struct {
 func (c *ServerConfig) setDefaults() {
 	orDefault(&c.MaxRecord, DefaultMaxRecord)
 	orDefault(&c.MaxReply, c.MaxRecord)
+	orDefault(&c.MaxBytes, DefaultMaxBytes)
+	c.MaxBytes = max(c.MaxBytes, c.MaxRecord) // or the longest would never come in
 	orDefault(&c.MaxConns, DefaultMaxConns)
 	orDefault(&c.MaxCalls, DefaultMaxCalls)
 	orDefault(&c.MaxCallsPerConn, DefaultMaxCallsPerConn)
@@ -98,14 +101,17 @@ type Server struct {
 	cancel    context.CancelFunc
 	look      lookout
 	cache     *replyCache
+	records   ledger // of records over minGrow
+	replies   ledger // of replies that are not written
 	deniedLog logPace
 
-	mu      sync.Mutex
-	closing bool
-	doors   map[door]bool // what Serve and ServePacket read from
-	conns   map[*streamConn]bool
-	room    chan struct{}  // closed when a connection ends, where accept waits for that
-	wg      sync.WaitGroup // doors and conns
+	mu       sync.Mutex
+	closing  bool
+	lastShed time.Time
+	doors    map[door]bool // what Serve and ServePacket read from
+	conns    map[*streamConn]bool
+	room     chan struct{}  // closed when a connection ends, where accept waits for that
+	wg       sync.WaitGroup // doors and conns
 }
 
 // program is the versions of one program; it is not changed once published.
@@ -130,6 +136,7 @@ func NewServer(cfg ServerConfig) *Server {
 		doors: make(map[door]bool),
 		conns: make(map[*streamConn]bool),
 	}
+	s.records.max, s.replies.max = int64(cfg.MaxBytes), int64(cfg.MaxBytes)
 	s.programs.Store(&map[uint32]program{})
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s

@@ -28,6 +28,13 @@ type streamConn struct {
 	crew   crew
 	rec    *recordReader // belongs to who has the crew's turn
 
+	slowTill time.Time    // by when more of the record must have come; belongs to who has the turn
+	arrived  int          // bytes since; the same
+	reading  atomic.Int64 // bytes counted for the record that is read
+	granted  atomic.Int64 // Unix nanoseconds: when it last got room; 0 while it waits for that
+	pass     atomic.Bool  // it need not wait for it again
+	unsent   atomic.Int64 // bytes of replies that are not written
+
 	dropped  atomic.Bool
 	lastUsed atomic.Int64 // Unix nanoseconds: of the last reply, or the start
 
@@ -53,6 +60,7 @@ func newStreamConn(s *Server, nc net.Conn) *streamConn {
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	c.call = Call{Network: nc.LocalAddr().Network(), Remote: nc.RemoteAddr(), Local: nc.LocalAddr(), PeerUID: peerUID(nc)}
 	c.rec = newRecordReader(c, s.cfg.MaxRecord)
+	c.rec.charge = c.charge
 	c.crew = crew{max: s.cfg.MaxCallsPerConn, maxHeld: s.cfg.MaxRecord, look: &s.look, work: c.work, left: c.finish}
 	c.lastUsed.Store(time.Now().UnixNano())
 	return c
@@ -82,7 +90,9 @@ func (c *streamConn) serveNext(d *xdr.Decoder) bool {
 		return false
 	}
 	ctx := &callContext{Context: c.ctx, call: c.call}
-	size := len(req.b)
+	c.slowTill = time.Time{}
+	size, charged := len(req.b), c.uncharge()
+	defer c.s.records.add(-charged)
 	d.Reset(req.b)
 	refusal := readCall(d, &ctx.call)
 	if refusal == errNotCall {
@@ -97,7 +107,7 @@ func (c *streamConn) serveNext(d *xdr.Decoder) bool {
 	}
 	h, refusal := c.s.admit(ctx, refusal)
 	slot := needsSlot(ctx, refusal)
-	if slot && !c.s.acquire(c.flush) {
+	if slot && !(c.awaitReplies() && c.s.acquire(c.flush)) {
 		req.free()
 		c.readEnded(context.Canceled)
 		return false
@@ -117,7 +127,7 @@ func (c *streamConn) serveNext(d *xdr.Decoder) bool {
 	took := time.Since(begin)
 	c.s.cfg.Metrics.Called(&ctx.call, CallResult{ctx.refused, took, size, len(reply.b) - markLen})
 	c.crew.ran(took, len(reply.b)-size)
-	c.out.push(reply)
+	c.push(reply)
 	mine := c.crew.retake()
 	if mine && c.rec.ready() {
 		return true // the next reply goes with this one
@@ -129,9 +139,19 @@ func (c *streamConn) serveNext(d *xdr.Decoder) bool {
 	return mine
 }
 
+// awaitReplies waits while the replies that others do not take are too many.
+func (c *streamConn) awaitReplies() bool {
+	if !c.s.replies.full() {
+		return true
+	}
+	c.flush()
+	return c.s.replies.await(0, &c.pass, c.ctx.Done(), c.s.shedReplies)
+}
+
 // readEnded ends the reading. After a clean end, which may be that of one
 // direction only, the calls that run are answered; else they are cancelled.
 func (c *streamConn) readEnded(err error) {
+	c.s.records.add(-c.uncharge())
 	c.flush()
 	if err != io.EOF && !errors.Is(err, errDraining) {
 		c.drop(dropReason(err, c.rec.open), err)
@@ -180,7 +200,7 @@ func (c *streamConn) Read(p []byte) (int, error) {
 			return 0, err
 		}
 		n, err := c.wire.Read(p)
-		if n > 0 {
+		if c.arrived += n; n > 0 {
 			return n, nil
 		}
 		if !isTimeout(err) || !c.goOn() {
@@ -198,8 +218,11 @@ func (c *streamConn) setReadDeadline() error {
 	}
 	now := time.Now()
 	if c.rec.open {
+		if c.slowTill.IsZero() || c.arrived >= minArrival {
+			c.slowTill, c.arrived = now.Add(c.s.cfg.StallTimeout), 0
+		}
 		c.idleTill = time.Time{}
-		return c.nc.SetReadDeadline(now.Add(c.s.cfg.StallTimeout))
+		return c.nc.SetReadDeadline(c.slowTill)
 	}
 	idle := c.s.cfg.IdleTimeout
 	if c.idleTill.Sub(now) >= idle {
@@ -222,7 +245,11 @@ func (c *streamConn) goOn() bool {
 	return !c.rec.open && (c.crew.busy() > 0 || time.Since(time.Unix(0, c.lastUsed.Load())) < c.s.cfg.IdleTimeout)
 }
 
-func (q *replyQueue) push(b *buffer) {
+// push adds a reply to those that wait to be written.
+func (c *streamConn) push(b *buffer) {
+	c.unsent.Add(int64(len(b.b)))
+	c.s.replies.add(len(b.b))
+	q := &c.out
 	q.mu.Lock()
 	q.pending = append(q.pending, b)
 	q.mu.Unlock()
@@ -250,6 +277,8 @@ func (c *streamConn) flush() {
 			b.free()
 			batch[i] = nil
 		}
+		c.unsent.Add(int64(-size))
+		c.s.replies.add(-size)
 		c.crew.done(len(batch), size)
 		q.mu.Lock()
 		q.spare = batch

@@ -131,12 +131,57 @@ func TestStall(t *testing.T) {
 		onPipes(t, testTimes, func(t *testing.T, _ *testServer, dial func() net.Conn) {
 			conn := dial()
 			for _, b := range record(unhex(t, nullCall)) {
-				time.Sleep(testStall - time.Second)
+				time.Sleep(testStall / 50)
 				send(t, conn, []byte{b})
 			}
 			require.Equal(t, record(unhex(t, nullReply)), readReplyBytes(t, conn))
 			require.NoError(t, conn.SetReadDeadline(time.Time{}))
 			requireBetween(t, closedAfter(t, conn), testIdle, testIdle*5/4)
+		})
+	})
+	t.Run("TooSlowSender", func(t *testing.T) {
+		onPipes(t, testTimes, func(t *testing.T, _ *testServer, dial func() net.Conn) {
+			conn, other := dial(), dial()
+			begin, done := time.Now(), make(chan struct{})
+			go func() {
+				defer close(done)
+				for _, b := range record(unhex(t, nullCall)) {
+					if _, err := conn.Write([]byte{b}); err != nil {
+						return
+					}
+					time.Sleep(testStall - time.Second)
+				}
+			}()
+			closedAfter(t, conn)
+			require.Equal(t, testStall, time.Since(begin))
+			pipeNull(t, other)
+			<-done
+		})
+	})
+	t.Run("SlowSenderOfALongRecord", func(t *testing.T) {
+		onPipes(t, testTimes, func(t *testing.T, _ *testServer, dial func() net.Conn) {
+			conn := dial()
+			rec := record(message(1, procBig, append(make([]byte, 4), make([]byte, 10*minArrival)...)...))
+			for len(rec) > 0 {
+				n := min(len(rec), minArrival)
+				time.Sleep(testStall - time.Second)
+				send(t, conn, rec[:n])
+				rec = rec[n:]
+			}
+			require.EqualValues(t, 1, xidOf(readReplyBytes(t, conn)))
+		})
+	})
+	t.Run("SlowSenderOfManyRecords", func(t *testing.T) {
+		onPipes(t, testTimes, func(t *testing.T, _ *testServer, dial func() net.Conn) {
+			conn := dial()
+			rec := record(unhex(t, nullCall))
+			send(t, conn, rec[:1])
+			for range 20 { // each time the end of one and the begin of the next
+				time.Sleep(testStall - time.Second)
+				send(t, conn, append(rec[1:len(rec):len(rec)], rec[0]))
+				require.Equal(t, record(unhex(t, nullReply)), readReplyBytes(t, conn))
+				require.NoError(t, conn.SetReadDeadline(time.Time{}))
+			}
 		})
 	})
 	t.Run("NoReader", func(t *testing.T) {
