@@ -112,17 +112,18 @@ func TestLedger(t *testing.T) {
 		l := ledger{max: 100}
 		var pass atomic.Bool
 		over := make(chan struct{})
-		got, sheds := make(chan bool), 0
+		got := make(chan bool)
+		var sheds atomic.Int32
 		require.True(t, l.take(90))
 		require.True(t, l.take(50))
 		require.False(t, l.take(1))
 		for range 5 {
-			go func() { got <- l.await(60, &pass, over, func() { sheds++ }) }()
+			go func() { got <- l.await(60, &pass, over, func() { sheds.Add(1) }) }()
 		}
 		synctest.Wait()
 		require.Empty(t, got)
 		time.Sleep(shedTime + 1)
-		require.Positive(t, sheds)
+		require.Positive(t, sheds.Load())
 		l.add(-90)
 		require.True(t, <-got)
 		synctest.Wait()
