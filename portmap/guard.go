@@ -20,13 +20,14 @@ type Metrics interface {
 const (
 	RefusedRate          = "rate"          // too many calls of one source
 	RefusedAmplification = "amplification" // the answer over UDP would be too long for a stranger
+	RefusedLong          = "long"          // too many long answers of late
 	RefusedRemote        = "remote"        // SET or UNSET from another host
 	RefusedPort          = "port"          // SET of a reserved port by who may not
 	RefusedForward       = "forward"       // a CALLIT that is not passed on
 )
 
 // Reasons are all of them.
-var Reasons = []string{RefusedRate, RefusedAmplification, RefusedRemote, RefusedPort, RefusedForward}
+var Reasons = []string{RefusedRate, RefusedAmplification, RefusedLong, RefusedRemote, RefusedPort, RefusedForward}
 
 // noMetrics counts nothing.
 type noMetrics struct{}

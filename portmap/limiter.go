@@ -36,12 +36,17 @@ func (l *limiter) allow(addr netip.Addr, now time.Time) bool {
 	if b == nil {
 		b = l.remember(addr, now)
 	}
-	b.tokens = min(l.burst, b.tokens+now.Sub(b.at).Seconds()*l.rate)
+	return b.take(1, l.rate, l.burst, now)
+}
+
+// take takes n tokens of b, which gets rate of them a second and holds burst.
+func (b *bucket) take(n, rate, burst float64, now time.Time) bool {
+	b.tokens = min(burst, b.tokens+max(0, now.Sub(b.at).Seconds())*rate)
 	b.at = now
-	if b.tokens < 1 {
+	if b.tokens < n {
 		return false
 	}
-	b.tokens--
+	b.tokens -= n
 	return true
 }
 
@@ -68,4 +73,23 @@ func sourceOf(addr netip.Addr) netip.Addr {
 		}
 	}
 	return addr
+}
+
+// longAnswers bounds the bytes of long answers.
+type longAnswers struct {
+	mu sync.Mutex
+	bucket
+}
+
+// allow takes the bytes of an answer; a short one is always allowed.
+func (l *longAnswers) allow(n int, now time.Time) bool {
+	if n < LongAnswer {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.at.IsZero() {
+		l.tokens = LongBytes
+	}
+	return l.take(float64(n), LongRate, LongBytes, now)
 }

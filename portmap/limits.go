@@ -25,6 +25,14 @@ const (
 	// bounded so.
 	DefaultRate  = 100
 	DefaultBurst = 400
+	// LongAnswer is the length from which an answer over a stream counts as long.
+	// Of these are LongBytes given at once and LongRate a second, to all callers
+	// together: callers that ask and do not take the answers would else fill the
+	// memory. Lists of some two hundred registrations are shorter.
+	LongAnswer = 16 << 10
+	LongBytes  = 64 << 20
+	LongRate   = 8 << 20
+
 	// MaxSources is how many other hosts are told apart at a time.
 	MaxSources = 8192
 
@@ -41,7 +49,8 @@ const (
 // What package rpc bounds for a portmapper.
 const (
 	maxConns        = 1024             // connections; beyond them the one that is idle for longest is closed
-	maxCallsPerConn = 64               // calls at a time of one connection or UDP socket
+	maxCallsPerConn = 8                // calls at a time of one connection or UDP socket; and MaxForwards with remote calls
 	idleTimeout     = 2 * time.Minute  // of a connection without calls
 	stallTimeout    = 10 * time.Second // of one that stops inside a record or takes no reply
+	sendBuffer      = 64 << 10         // of the kernel, for each connection: else it takes MiBs for a caller that reads nothing
 )

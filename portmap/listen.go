@@ -201,8 +201,19 @@ func (s *sockets) tolerate(err error) error {
 }
 
 func (s *sockets) addTCP(ln net.Listener, netids ...string) {
+	boundSend(ln)
 	s.tcp = append(s.tcp, ln)
 	s.add(ln.Addr(), netids)
+}
+
+// boundSend bounds what the kernel takes of answers that a caller does not take:
+// the connections of a listener have its send buffer.
+func boundSend(ln net.Listener) {
+	if c, ok := ln.(syscall.Conn); ok {
+		if raw, err := c.SyscallConn(); err == nil {
+			_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer) })
+		}
+	}
 }
 
 func (s *sockets) addUDP(conn *net.UDPConn, netids ...string) {

@@ -22,14 +22,13 @@ type quiet struct {
 }
 
 type quietCount struct {
-	mu     sync.Mutex
-	tokens float64
-	at     time.Time
-	left   int // lines left out since the last one
+	mu sync.Mutex
+	bucket
+	left int // lines left out since the last one
 }
 
 func newQuiet(h slog.Handler) quiet {
-	return quiet{h, &quietCount{tokens: logBurst}}
+	return quiet{h, &quietCount{bucket: bucket{tokens: logBurst}}}
 }
 
 // Handle writes r or leaves it out.
@@ -61,15 +60,10 @@ func (q quiet) WithGroup(name string) slog.Handler {
 func (c *quietCount) take(now time.Time) (left int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.at.IsZero() {
-		c.tokens = min(logBurst, c.tokens+max(0, now.Sub(c.at).Seconds())*logRate)
-	}
-	c.at = now
-	if c.tokens < 1 {
+	if !c.bucket.take(1, logRate, logBurst, now) {
 		c.left++
 		return 0, false
 	}
-	c.tokens--
 	left, c.left = c.left, 0
 	return left, true
 }

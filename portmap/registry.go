@@ -1,6 +1,7 @@
 package portmap
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -34,13 +35,14 @@ type registry struct {
 	changed chan struct{}        // has a token after a change
 }
 
-// dump is the registrations as DUMP answers them. It is shared by all answers
-// and never changed.
+// dump is the registrations as DUMP answers them, as lists and in XDR. It is
+// shared by all answers and never changed.
 type dump struct {
-	rpcb     RpcblistPtr
-	pmap     PmaplistPtr
-	rpcbSize int // bytes of the whole reply
-	pmapSize int
+	rpcb    RpcblistPtr
+	pmap    PmaplistPtr
+	rpcbXDR []byte
+	pmapXDR []byte
+	err     error // why there is no XDR
 }
 
 type entry struct {
@@ -217,8 +219,7 @@ func (r *registry) dump() *dump {
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	const head = 28 // of the reply, and the end of the list
-	d := &dump{rpcbSize: head + r.size, pmapSize: head}
+	d := &dump{}
 	rpcb, pmap := &d.rpcb, &d.pmap
 	for _, e := range r.order {
 		m := e.Registration
@@ -227,9 +228,12 @@ func (r *registry) dump() *dump {
 		if proto := protoOf(m.Netid); proto != 0 {
 			*pmap = &Pmaplist{Map: Mapping{m.Prog, m.Vers, proto, portOf(m)}}
 			pmap = &(*pmap).Next
-			d.pmapSize += 20
 		}
 	}
+	var err1, err2 error
+	d.rpcbXDR, err1 = AppendRpcblistPtr(make([]byte, 0, 4+r.size), d.rpcb)
+	d.pmapXDR, err2 = AppendPmaplistPtr(nil, d.pmap)
+	d.err = errors.Join(err1, err2)
 	r.dumps.Store(d) // while no change can come between
 	return d
 }

@@ -74,6 +74,7 @@ type Server struct {
 	reg         *registry
 	stats       stats
 	limiter     *limiter
+	long        longAnswers
 	forwards    chan struct{} // a token for each call that is passed on
 	reserved    uint16        // source ports below it are root's
 	calls       *slog.Logger
@@ -214,8 +215,12 @@ func (s *Server) open(ctx context.Context) (*sockets, *SocketFile, error) {
 
 // serve serves on open sockets until ctx ends.
 func (s *Server) serve(ctx context.Context, socks *sockets, file *SocketFile, warm warmStart) error {
+	calls := maxCallsPerConn
+	if s.cfg.RemoteCalls {
+		calls += MaxForwards
+	}
 	server := rpc.NewServer(rpc.ServerConfig{
-		MaxRecord: MaxRecord, MaxReply: MaxReply, MaxConns: maxConns, MaxCallsPerConn: maxCallsPerConn,
+		MaxRecord: MaxRecord, MaxReply: MaxReply, MaxConns: maxConns, MaxCallsPerConn: calls,
 		IdleTimeout: idleTimeout, StallTimeout: stallTimeout, CacheTime: s.cacheTime(), Metrics: s.cfg.Metrics,
 		Logger: slog.New(newQuiet(s.calls.Handler())), // with a bound of its own: its lines do not crowd out ours
 	})

@@ -2,9 +2,12 @@ package portmap
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
+	"time"
 
 	"starfish/rpc"
 )
@@ -50,9 +53,26 @@ func (b rpcbind) address(call *rpc.Call, arg Rpcb, exact bool) string {
 	return addr
 }
 
-func (b rpcbind) RpcbprocDump(ctx context.Context) (RpcblistPtr, error) {
-	d := b.s.reg.dump()
-	return d.rpcb, fits(rpc.CallFromContext(ctx), d.rpcbSize)
+func (b rpcbind) RpcbprocDump(context.Context) (RpcblistPtr, error) { return b.s.reg.dump().rpcb, nil }
+
+// appendList appends a list in XDR, which costs one copy. It is complete or it is
+// an error: where a datagram cannot carry it, and where too many long answers
+// were given of late.
+func (s *Server) appendList(call *rpc.Call, reply, list []byte, err error) ([]byte, error) {
+	const header = 24
+	switch {
+	case err != nil:
+		return nil, err
+	case call.Network == "udp" && header+len(list) > MaxDatagram:
+		if isLocal(call) {
+			return nil, rpc.ErrSystem
+		}
+		return nil, rpc.ErrProcUnavail // over TCP a stranger gets it
+	case !s.long.allow(len(list), time.Now()):
+		s.cfg.Metrics.Refused(RefusedLong)
+		return nil, fmt.Errorf("%w: too many long answers", rpc.ErrSystem)
+	}
+	return append(slices.Grow(reply, len(list)), list...), nil
 }
 
 // set registers r for the caller.
@@ -164,16 +184,4 @@ func portOf(r Registration) uint32 {
 		return 0
 	}
 	return uint32(addr.Port())
-}
-
-// fits refuses an answer of size bytes where the transport cannot carry it: a
-// list is complete or it is an error.
-func fits(call *rpc.Call, size int) error {
-	switch {
-	case call.Network != "udp", size <= MaxDatagram:
-		return nil
-	case isLocal(call):
-		return rpc.ErrSystem
-	}
-	return rpc.ErrProcUnavail
 }

@@ -23,7 +23,8 @@ func (v version2) ServeRPC(ctx context.Context, call *rpc.Call, args *xdr.Decode
 	case PMAPPROC_GETPORT:
 		return servePmapProgPmapVersPmapprocGetport(ctx, v, args, b)
 	case PMAPPROC_DUMP:
-		return servePmapProgPmapVersPmapprocDump(ctx, v, args, b)
+		d := v.s.reg.dump()
+		return v.s.appendList(call, b, d.pmapXDR, d.err)
 	case PMAPPROC_CALLIT:
 		return servePmapProgPmapVersPmapprocCallit(ctx, v, args, b)
 	}
@@ -58,10 +59,7 @@ func (v version2) PmapprocGetport(_ context.Context, arg Mapping) (uint32, error
 	return port, nil
 }
 
-func (v version2) PmapprocDump(ctx context.Context) (PmaplistPtr, error) {
-	d := v.s.reg.dump()
-	return d.pmap, fits(rpc.CallFromContext(ctx), d.pmapSize)
-}
+func (v version2) PmapprocDump(context.Context) (PmaplistPtr, error) { return v.s.reg.dump().pmap, nil }
 
 func (v version2) PmapprocCallit(ctx context.Context, arg CallArgs) (CallResult, error) {
 	to, results, err := v.s.passOn(ctx, PMAP_VERS, remoteCall{prog: arg.Prog, vers: arg.Vers, proc: arg.Proc, args: arg.Args})

@@ -24,7 +24,8 @@ func (v version3) ServeRPC(ctx context.Context, call *rpc.Call, args *xdr.Decode
 	case RPCBPROC_GETADDR:
 		return serveRpcbprogRpcbversRpcbprocGetaddr(ctx, v, args, b)
 	case RPCBPROC_DUMP:
-		return serveRpcbprogRpcbversRpcbprocDump(ctx, v, args, b)
+		d := v.s.reg.dump()
+		return v.s.appendList(call, b, d.rpcbXDR, d.err)
 	case RPCBPROC_CALLIT:
 		return serveRpcbprogRpcbversRpcbprocCallit(ctx, v, args, b)
 	case RPCBPROC_GETTIME:
@@ -52,7 +53,8 @@ func (v version4) ServeRPC(ctx context.Context, call *rpc.Call, args *xdr.Decode
 	case RPCBPROC_GETADDR:
 		return serveRpcbprogRpcbvers4RpcbprocGetaddr(ctx, v, args, b)
 	case RPCBPROC_DUMP:
-		return serveRpcbprogRpcbvers4RpcbprocDump(ctx, v, args, b)
+		d := v.s.reg.dump()
+		return v.s.appendList(call, b, d.rpcbXDR, d.err)
 	case RPCBPROC_BCAST:
 		return serveRpcbprogRpcbvers4RpcbprocBcast(ctx, v, args, b)
 	case RPCBPROC_GETTIME:

@@ -127,14 +127,12 @@ func (w warmStart) run(ctx context.Context) {
 // save writes the file, all of it or nothing.
 func (w warmStart) save() error {
 	d := w.reg.dump()
-	b, err := AppendRpcblistPtr(nil, d.rpcb)
+	err := d.err
 	if err == nil {
-		err = writeAtomic(w.path, b)
+		err = writeAtomic(w.path, d.rpcbXDR)
 	}
-	if pmap := filepath.Join(filepath.Dir(w.path), pmapFile); err == nil && filepath.Base(w.path) == filepath.Base(DefaultWarmStart) {
-		if b, err = AppendPmaplistPtr(nil, d.pmap); err == nil {
-			err = writeAtomic(pmap, b)
-		}
+	if err == nil && filepath.Base(w.path) == filepath.Base(DefaultWarmStart) {
+		err = writeAtomic(filepath.Join(filepath.Dir(w.path), pmapFile), d.pmapXDR)
 	}
 	if err != nil {
 		return fmt.Errorf("portmap: warm start: %w", err)

@@ -28,7 +28,7 @@ func newMetrics(reg prometheus.Registerer) metrics {
 		}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "starfish_portmap_refused_total",
-			Help: "Calls refused: rate (of one source), amplification (answer over UDP too long for a stranger), remote (change from another host), port (below 1024), forward (CALLIT).",
+			Help: "Calls refused: rate (of one source), amplification (answer over UDP too long for a stranger), long (too many long answers), remote (change from another host), port (below 1024), forward (CALLIT).",
 		}, []string{"reason"}),
 	}
 	reg.MustRegister(m.refused)

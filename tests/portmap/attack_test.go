@@ -2,6 +2,7 @@ package portmap
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -309,14 +310,14 @@ func TestFloodFromAnotherHost(t *testing.T) {
 	const n = 20_000
 	sent, got := 0, make(chan int)
 	go func() {
-		bytes, buf := 0, make([]byte, 1<<16)
+		n, buf := 0, make([]byte, 1<<16)
 		for {
 			k, err := conn.Read(buf)
 			if err != nil {
-				got <- bytes
+				got <- n
 				return
 			}
-			bytes += k
+			n += k
 		}
 	}()
 	bad := append(refusable(), call(2, 4), call(3, 4), call(4, 4), call(4, 12))
@@ -339,4 +340,36 @@ func TestFloodFromAnotherHost(t *testing.T) {
 	require.NoError(t, beside.err)
 	require.Less(t, received, sent)
 	require.Less(t, len(p.Output()), 64<<10)
+}
+
+// Callers that ask for the whole list, many times and over many connections,
+// and take no answer, get no more than their share of the memory; others are
+// served.
+func TestListsThatNobodyTakes(t *testing.T) {
+	if !enter(t) {
+		return
+	}
+	p := startOurs(t)
+	const registrations = 10_000
+	fill(t, nil, registrations)
+	dumps := bytes.Repeat(append(words(0x80000028), call(4, 4)...), 20)
+	before := resident(t, p.Cmd.Process.Pid)
+	for range 300 {
+		conn, err := net.Dial("tcp", "127.0.0.1:111")
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = conn.Write(dumps)
+		require.NoError(t, err)
+	}
+	var beside others
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	beside.call(ctx)
+	peak, err := strconv.Atoi(status(t, p.Cmd.Process.Pid, "VmHWM")[0])
+	require.NoError(t, err)
+	t.Logf("resident: %d KiB before, %d KiB at most; others: %d calls served, the slowest in %v",
+		before, peak, beside.served, beside.slowest.Round(time.Millisecond))
+	require.NoError(t, beside.err)
+	require.Greater(t, beside.served, 100)
+	require.Less(t, peak-before, 256<<10, "KiB")
 }

@@ -53,6 +53,9 @@ func TestOperationsDocument(t *testing.T) {
 		fmt.Sprintf("%d and %d bytes", portmap.MaxNetid, portmap.MaxUaddr),
 		fmt.Sprintf("%d a second, %d at once (`--rate`); 8,%d hosts", portmap.DefaultRate, portmap.DefaultBurst, portmap.MaxSources%1000),
 		fmt.Sprintf("GETSTAT | %d;", portmap.MaxStats),
+		fmt.Sprintf("answers of %d KiB", portmap.LongAnswer>>10),
+		fmt.Sprintf("%d MiB at once and %d MiB a second", portmap.LongBytes>>20, portmap.LongRate>>20),
+		fmt.Sprintf("and %d more with `-r`", portmap.MaxForwards),
 		fmt.Sprintf("%d, each for %d s", portmap.MaxForwards, portmap.ForwardTimeout/time.Second),
 	} {
 		require.Contains(t, limits, want)
