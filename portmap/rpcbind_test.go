@@ -224,6 +224,41 @@ func TestClientWithRpcbind(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("127.0.0.3:%d", port), addr)
 }
 
+// A Keeper registers with rpcbind, again after rpcbind has forgotten, in the
+// place of a dead program's, and leaves; what it registered C finds.
+func TestKeeperWithRpcbind(t *testing.T) {
+	if !netns.Enter(t) {
+		return
+	}
+	theirs := startRpcbind(t)
+	ctx := context.Background()
+	port, _ := serveNull(t)
+	reg := Registration{Prog: testProg, Vers: 1, Netid: "tcp", Addr: WildcardUaddr("tcp", port)}
+	c, err := Local(ctx)
+	require.NoError(t, err)
+	dead := reg
+	dead.Addr = "0.0.0.0.80.0"
+	require.NoError(t, c.Set(ctx, dead))
+	require.NoError(t, c.Close())
+	k, stop := keep(t, KeeperConfig{Registrations: []Registration{reg}})
+	<-k.Ready()
+	found := func() error {
+		out, err := tryRun(exec.Command(cpeer.Tool(t, "rpcinfo"), "-T", "tcp", "127.0.0.1", fmt.Sprint(testProg), "1"))
+		if err == nil && !strings.Contains(out, "ready and waiting") {
+			err = fmt.Errorf("%s", out)
+		}
+		return err
+	}
+	require.NoError(t, found())
+	require.NoError(t, theirs.Signal(15))
+	require.NoError(t, theirs.Wait(t, peerTimeout))
+	require.Error(t, found())
+	startRpcbind(t)
+	eventually(t, found)
+	stop()
+	require.Error(t, found())
+}
+
 // nothing answers every call with nothing.
 func nothing(context.Context, *rpc.Call, *xdr.Decoder, []byte) ([]byte, error) { return nil, nil }
 

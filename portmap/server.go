@@ -159,6 +159,13 @@ func (s *Server) Run(ctx context.Context) error {
 	if file != nil {
 		defer file.Close()
 	}
+	if s.cfg.SocketPath == DefaultSocket {
+		locked, err := lock(lockPath)
+		if err != nil {
+			return err
+		}
+		defer locked.Close() // nil says that it is none
+	}
 	s.registerOwn(socks.netids, file != nil)
 	if s.cfg.Bound != nil {
 		if err := s.cfg.Bound(); err != nil {

@@ -96,3 +96,23 @@ func TestInThePlaceOfRpcbind(t *testing.T) {
 	stop(t, root)
 	require.Empty(t, programs(t), "they unregistered as their owners")
 }
+
+// While we serve, rpcbind does not start beside us: it would take the socket's
+// path.
+func TestRpcbindStaysAway(t *testing.T) {
+	if !enter(t) {
+		return
+	}
+	ours := startOurs(t)
+	out := result(cpeer.Tool(t, "rpcbind"), "-f")
+	require.Contains(t, out, "another rpcbind is already running")
+	require.Equal(t, "1", client("pmap_set", "4242", "0x20000333", "1"))
+	require.Len(t, programs(t), 1)
+	stop(t, ours)
+	theirs := startRpcbind(t)
+	out = result(program("portmap"))
+	require.Contains(t, out, "exit code 1")
+	require.Contains(t, out, "another portmapper runs")
+	stop(t, theirs)
+	startOurs(t)
+}
