@@ -17,10 +17,11 @@ func (m *Master) explain(ctx context.Context, req structs.QueryRequest) structs.
 	defer cancel()
 	r := m.newRun(q, req)
 	r.explain = true
-	plan, snap, failed := r.route(ctx)
+	plan, snap, release, failed := r.plan(ctx)
 	if failed != nil {
 		return structs.ExplainResponse{Status: failed.Status, Failure: failed.Failure}
 	}
+	defer release()
 	out := structs.Explanation{Coordinator: structs.MachineName(plan.Coordinator), Seed: r.seed}
 	for _, c := range plan.Members {
 		mem := structs.ExplainedMember{Id: c.ID, From: structs.MachineName(c.From), Reason: c.Reason}

@@ -22,6 +22,9 @@ func (r *run) callFailed(ctx context.Context, addr string, err error) *structs.Q
 	case ctx.Err() != nil:
 		resp := r.late()
 		return &resp
+	case errors.Is(err, rpc.ErrTooLong) && !errors.Is(err, rpc.ErrClosed): // nothing was sent
+		resp := refused(structs.QUERY_TOO_LARGE, failure(fmt.Sprintf("the plan of the query does not fit in a record (%v): ask in smaller ranges", err), nil, 0, nil))
+		return &resp
 	case errors.As(err, &reply) && (errors.Is(err, rpc.ErrSystem) || errors.Is(err, rpc.ErrGarbageArgs)):
 		// It is alive and failed by itself: no machine is to blame.
 		resp := refused(structs.QUERY_FAILED, failure(fmt.Sprintf("%s failed (%v): its log says why", addr, err), nil, 0, nil))

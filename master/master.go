@@ -29,16 +29,17 @@ import (
 
 // Master answers MASTER_PROG for one cluster.
 type Master struct {
-	cfg   Config
-	log   *slog.Logger
-	cat   catalog.Catalog
-	pool  *peer.Pool
-	srv   *rpc.Server
-	mon   *monitor
-	fin   *finisher
-	draw  *seeds
-	ids   idLocks
-	joins sync.Mutex // one join at a time
+	cfg    Config
+	log    *slog.Logger
+	cat    catalog.Catalog
+	pool   *peer.Pool
+	srv    *rpc.Server
+	mon    *monitor
+	fin    *finisher
+	draw   *seeds
+	budget budget // of the plans in flight
+	ids    idLocks
+	joins  sync.Mutex // one join at a time
 
 	policy router.Policy // of coordinators
 	turns  atomic.Uint64 // counts queries
@@ -74,6 +75,7 @@ func New(cfg Config) (*Master, error) {
 		pool:   peer.New(peer.Config{HopTimeout: cfg.HopTimeout, Logger: cfg.Logger, Dial: cfg.Dial}),
 		srv:    rpc.NewServer(rpc.ServerConfig{Logger: cfg.Logger}),
 		draw:   newSeeds(cfg.Seed),
+		budget: newBudget(),
 		slots:  make(chan struct{}, backgroundJobs),
 		ready:  make(chan struct{}),
 	}

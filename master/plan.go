@@ -103,6 +103,10 @@ func (r *run) askStatic(ctx context.Context, addr string, id uint64) *structs.Qu
 
 // coordinate gives the plan to its coordinator.
 func (r *run) coordinate(ctx context.Context, plan *router.Plan) *structs.QueryResponse {
+	if size := wireSize(plan); size > maxRecord {
+		resp := refused(structs.QUERY_TOO_LARGE, failure(fmt.Sprintf("too large: the plan of the query takes %d bytes, a record holds %d: ask in smaller ranges", size, maxRecord), nil, 0, nil))
+		return &resp
+	}
 	args := structs.Coordinate2Args{
 		Ranges:     wireRanges(plan),
 		Format:     r.req.Format,
@@ -143,6 +147,18 @@ func wireRanges(plan *router.Plan) []structs.RangePlan {
 		}
 	}
 	return out
+}
+
+// wireSize is how many bytes the call that has this plan takes, or a few more.
+func wireSize(plan *router.Plan) int {
+	const header, perRange = 512, 8 // the call without ranges; end of list and strategy
+	size := header + perRange*len(plan.Ranges)
+	for _, rg := range plan.Ranges {
+		for _, leg := range rg.Legs {
+			size += len(leg.IDs) * (4 + padded(len(leg.Machine)) + 8) // there is one more, address, id
+		}
+	}
+	return size
 }
 
 // remaining is what is left of the query's time, for the wire; at least 1 ms.

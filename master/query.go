@@ -81,15 +81,17 @@ func syntaxFailure(err error) structs.QueryFailure {
 // loop runs attempts; a nil answer asks for another one.
 func (r *run) loop(ctx context.Context) structs.QueryResponse {
 	for {
-		plan, snap, failed := r.route(ctx)
+		plan, snap, release, failed := r.plan(ctx)
 		if failed != nil {
 			return *failed
 		}
 		r.attempts++
 		if r.attempts > 8+4*len(snap.Slaves()) {
+			release()
 			return refused(structs.QUERY_UNAVAILABLE, failure(fmt.Sprintf("given up after %d attempts: %s", r.attempts, r.problem), nil, 0, r.failed))
 		}
 		resp := r.execute(ctx, snap, plan)
+		release()
 		if resp != nil {
 			resp.Answer.Seed = r.seed
 			return *resp
@@ -119,7 +121,9 @@ func (r *run) route(ctx context.Context) (*router.Plan, *catalog.Snapshot, *stru
 	for {
 		changed := r.m.cat.Changed()
 		snap := r.m.cat.Snapshot()
+		r.m.budget.routes <- struct{}{}
 		plan, err := router.Route(snap, r.q, router.Options{Seed: r.seed, Exclude: r.exclude, Policy: r.m.policy, Turn: r.turn, Explain: r.explain})
+		<-r.m.budget.routes
 		var (
 			pending *router.PendingError
 			away    *router.UnavailableError
