@@ -86,7 +86,7 @@ func appendPmaplistList(b []byte, v *Pmaplist) ([]byte, error) {
 			return b, xdr.LengthError("list", n, xdr.MaxNodes)
 		}
 		b = xdr.AppendBool(b, true)
-		if b, err = v.appendNode(b); err != nil {
+		if b, err = v.Map.AppendXDR(b); err != nil {
 			return b, err
 		}
 	}
@@ -102,13 +102,13 @@ func decodePmaplistList(d *xdr.Decoder, p **Pmaplist) error {
 		if len(free) == 0 {
 			free = make([]Pmaplist, slabs.Next(d, 20))
 		}
-		n := &free[0]
+		v := &free[0]
 		free = free[1:]
-		if err := n.decodeNode(d); err != nil {
+		if err := v.Map.DecodeXDR(d); err != nil {
 			return err
 		}
-		*p = n
-		p = &n.Next
+		*p = v
+		p = &v.Next
 	}
 	return d.Err()
 }

@@ -90,7 +90,7 @@ func appendRpListList(b []byte, v *RpList) ([]byte, error) {
 			return b, xdr.LengthError("list", n, xdr.MaxNodes)
 		}
 		b = xdr.AppendBool(b, true)
-		if b, err = v.appendNode(b); err != nil {
+		if b, err = v.RpcbMap.AppendXDR(b); err != nil {
 			return b, err
 		}
 	}
@@ -106,13 +106,13 @@ func decodeRpListList(d *xdr.Decoder, p **RpList) error {
 		if len(free) == 0 {
 			free = make([]RpList, slabs.Next(d, 24))
 		}
-		n := &free[0]
+		v := &free[0]
 		free = free[1:]
-		if err := n.decodeNode(d); err != nil {
+		if err := v.RpcbMap.DecodeXDR(d); err != nil {
 			return err
 		}
-		*p = n
-		p = &n.RpcbNext
+		*p = v
+		p = &v.RpcbNext
 	}
 	return d.Err()
 }
@@ -267,7 +267,7 @@ func appendRpcbEntryListList(b []byte, v *RpcbEntryList) ([]byte, error) {
 			return b, xdr.LengthError("list", n, xdr.MaxNodes)
 		}
 		b = xdr.AppendBool(b, true)
-		if b, err = v.appendNode(b); err != nil {
+		if b, err = v.RpcbEntryMap.AppendXDR(b); err != nil {
 			return b, err
 		}
 	}
@@ -283,13 +283,13 @@ func decodeRpcbEntryListList(d *xdr.Decoder, p **RpcbEntryList) error {
 		if len(free) == 0 {
 			free = make([]RpcbEntryList, slabs.Next(d, 24))
 		}
-		n := &free[0]
+		v := &free[0]
 		free = free[1:]
-		if err := n.decodeNode(d); err != nil {
+		if err := v.RpcbEntryMap.DecodeXDR(d); err != nil {
 			return err
 		}
-		*p = n
-		p = &n.RpcbEntryNext
+		*p = v
+		p = &v.RpcbEntryNext
 	}
 	return d.Err()
 }
@@ -383,8 +383,12 @@ func appendRpcbsAddrlistList(b []byte, v *RpcbsAddrlist) ([]byte, error) {
 			return b, xdr.LengthError("list", n, xdr.MaxNodes)
 		}
 		b = xdr.AppendBool(b, true)
-		if b, err = v.appendNode(b); err != nil {
-			return b, err
+		b = xdr.AppendUint32(b, v.Prog)
+		b = xdr.AppendUint32(b, v.Vers)
+		b = xdr.AppendInt32(b, v.Success)
+		b = xdr.AppendInt32(b, v.Failure)
+		if b, err = xdr.AppendString(b, v.Netid, math.MaxUint32); err != nil {
+			return b, xdr.FieldError("rpcbs_addrlist.netid", err)
 		}
 	}
 	return xdr.AppendBool(b, false), nil
@@ -399,13 +403,15 @@ func decodeRpcbsAddrlistList(d *xdr.Decoder, p **RpcbsAddrlist) error {
 		if len(free) == 0 {
 			free = make([]RpcbsAddrlist, slabs.Next(d, 24))
 		}
-		n := &free[0]
+		v := &free[0]
 		free = free[1:]
-		if err := n.decodeNode(d); err != nil {
-			return err
-		}
-		*p = n
-		p = &n.Next
+		v.Prog = d.Uint32()
+		v.Vers = d.Uint32()
+		v.Success = d.Int32()
+		v.Failure = d.Int32()
+		v.Netid = d.String(math.MaxUint32)
+		*p = v
+		p = &v.Next
 	}
 	return d.Err()
 }
@@ -487,8 +493,14 @@ func appendRpcbsRmtcalllistList(b []byte, v *RpcbsRmtcalllist) ([]byte, error) {
 			return b, xdr.LengthError("list", n, xdr.MaxNodes)
 		}
 		b = xdr.AppendBool(b, true)
-		if b, err = v.appendNode(b); err != nil {
-			return b, err
+		b = xdr.AppendUint32(b, v.Prog)
+		b = xdr.AppendUint32(b, v.Vers)
+		b = xdr.AppendUint32(b, v.Proc)
+		b = xdr.AppendInt32(b, v.Success)
+		b = xdr.AppendInt32(b, v.Failure)
+		b = xdr.AppendInt32(b, v.Indirect)
+		if b, err = xdr.AppendString(b, v.Netid, math.MaxUint32); err != nil {
+			return b, xdr.FieldError("rpcbs_rmtcalllist.netid", err)
 		}
 	}
 	return xdr.AppendBool(b, false), nil
@@ -503,13 +515,17 @@ func decodeRpcbsRmtcalllistList(d *xdr.Decoder, p **RpcbsRmtcalllist) error {
 		if len(free) == 0 {
 			free = make([]RpcbsRmtcalllist, slabs.Next(d, 32))
 		}
-		n := &free[0]
+		v := &free[0]
 		free = free[1:]
-		if err := n.decodeNode(d); err != nil {
-			return err
-		}
-		*p = n
-		p = &n.Next
+		v.Prog = d.Uint32()
+		v.Vers = d.Uint32()
+		v.Proc = d.Uint32()
+		v.Success = d.Int32()
+		v.Failure = d.Int32()
+		v.Indirect = d.Int32()
+		v.Netid = d.String(math.MaxUint32)
+		*p = v
+		p = &v.Next
 	}
 	return d.Err()
 }

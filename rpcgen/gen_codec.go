@@ -87,9 +87,9 @@ func (g *generator) structCodec(d *structDecl) {
 func (g *generator) listCodec(d *structDecl, name string) {
 	last := len(d.fields) - 1
 	fields, next := d.fields[:last], g.names.fields[d.fields[last]]
-	param, pass, zero := "", "", ""
+	param, zero := "", ""
 	if g.recursive[d] {
-		param, pass, zero = ", depth int", ", depth", ", 0"
+		param, zero = ", depth int", ", 0"
 	}
 	g.pf("// AppendXDR appends v and the nodes after it.\n")
 	g.pf("func (v %s) AppendXDR(b []byte) ([]byte, error) {\nb, err := v.appendNode(b%s)\nif err != nil {\nreturn b, err\n}\n", name, zero)
@@ -111,17 +111,41 @@ func (g *generator) listCodec(d *structDecl, name string) {
 		k.decodeFields(fields)
 	})
 
-	g.pf("\n\n// append%sList appends the list that begins with v, which may be nil.\n", name)
-	g.pf("func append%sList(b []byte, v *%s%s) ([]byte, error) {\nvar err error\n", name, name, param)
-	g.pf("for n := 0; v != nil; v = v.%s {\nif n++; n > xdr.MaxNodes {\nreturn b, xdr.LengthError(\"list\", n, xdr.MaxNodes)\n}\n", next)
-	g.pf("b = xdr.AppendBool(b, true)\nif b, err = v.appendNode(b%s); err != nil {\nreturn b, err\n}\n}\n", pass)
-	g.pf("return xdr.AppendBool(b, false), nil\n}\n\n")
+	g.listLoops(d, name, fields, next)
+}
 
+// listLoops writes the functions that append and read a list. What a node takes
+// stands in the loop itself, unless it is recursive.
+func (g *generator) listLoops(d *structDecl, name string, fields []*field, next string) {
+	param, pass := "", ""
+	if g.recursive[d] {
+		param, pass = ", depth int", ", depth"
+	}
+	enc := codec{g: g}
+	if g.recursive[d] {
+		enc.pf("if b, err = v.appendNode(b%s); err != nil {\nreturn b, err\n}\n", pass)
+	} else {
+		enc.appendFields(d, fields)
+	}
+	g.pf("\n\n// append%sList appends the list that begins with v, which may be nil.\n", name)
+	g.pf("func append%sList(b []byte, v *%s%s) ([]byte, error) {\n", name, name, param)
+	if g.recursive[d] || enc.tries > 0 {
+		g.pf("var err error\n")
+	}
+	g.pf("for n := 0; v != nil; v = v.%s {\nif n++; n > xdr.MaxNodes {\nreturn b, xdr.LengthError(\"list\", n, xdr.MaxNodes)\n}\n", next)
+	g.pf("b = xdr.AppendBool(b, true)\n%s}\nreturn xdr.AppendBool(b, false), nil\n}\n\n", enc.out)
+
+	dec := codec{g: g, fail: "return err"}
+	if g.recursive[d] {
+		dec.pf("if err := v.decodeNode(d); err != nil {\nreturn err\n}\n")
+	} else {
+		dec.decodeFields(fields)
+	}
 	size := max(1, min(g.minTypeSize(typeRef{decl: d}), math.MaxInt32))
 	g.pf("// decode%sList reads a list into *p.\n", name)
 	g.pf("func decode%sList(d *xdr.Decoder, p **%s) error {\nvar free []%s\nvar slabs xdr.Slabs\n*p = nil\nfor d.More() {\n", name, name, name)
-	g.pf("if len(free) == 0 {\nfree = make([]%s, slabs.Next(d, %d))\n}\nn := &free[0]\nfree = free[1:]\n", name, size)
-	g.pf("if err := n.decodeNode(d); err != nil {\nreturn err\n}\n*p = n\np = &n.%s\n}\nreturn d.Err()\n}\n\n", next)
+	g.pf("if len(free) == 0 {\nfree = make([]%s, slabs.Next(d, %d))\n}\nv := &free[0]\nfree = free[1:]\n", name, size)
+	g.pf("%s*p = v\np = &v.%s\n}\nreturn d.Err()\n}\n\n", dec.out, next)
 }
 
 func (g *generator) unionCodec(d *unionDecl) {

@@ -89,9 +89,10 @@ func appendMachineVecNodeList(b []byte, v *MachineVecNode) ([]byte, error) {
 			return b, xdr.LengthError("list", n, xdr.MaxNodes)
 		}
 		b = xdr.AppendBool(b, true)
-		if b, err = v.appendNode(b); err != nil {
-			return b, err
+		if b, err = xdr.AppendString(b, v.MachineAddr, MAX_MACHINE_ADDR); err != nil {
+			return b, xdr.FieldError("machine_vec_node.machine_addr", err)
 		}
+		b = xdr.AppendUint64(b, uint64(v.Vector))
 	}
 	return xdr.AppendBool(b, false), nil
 }
@@ -105,13 +106,12 @@ func decodeMachineVecNodeList(d *xdr.Decoder, p **MachineVecNode) error {
 		if len(free) == 0 {
 			free = make([]MachineVecNode, slabs.Next(d, 16))
 		}
-		n := &free[0]
+		v := &free[0]
 		free = free[1:]
-		if err := n.decodeNode(d); err != nil {
-			return err
-		}
-		*p = n
-		p = &n.Next
+		v.MachineAddr = d.String(MAX_MACHINE_ADDR)
+		v.Vector = VecT(d.Uint64())
+		*p = v
+		p = &v.Next
 	}
 	return d.Err()
 }

@@ -79,8 +79,25 @@ var zeros [3]byte
 
 // AppendFixedOpaque appends fixed-length opaque data: v and its padding.
 func AppendFixedOpaque(b, v []byte) []byte {
-	b = append(b, v...)
+	b = appendBytes(b, v)
 	return append(b, zeros[:-len(v)&3]...)
+}
+
+// chunk is how much is copied at once: from 1 MiB on, Go's copy goes around the
+// caches, which takes twice as long where the bytes are read again soon.
+const chunk = 256 << 10
+
+// appendBytes is append for what may be long.
+func appendBytes(b, v []byte) []byte {
+	if len(v) < 4*chunk {
+		return append(b, v...)
+	}
+	b = slices.Grow(b, len(v))
+	for len(v) > chunk {
+		b = append(b, v[:chunk]...)
+		v = v[chunk:]
+	}
+	return append(b, v...)
 }
 
 // AppendArrayLen appends the count of a variable-length array. More than max

@@ -167,42 +167,45 @@ func (d *Decoder) Bool() bool {
 
 // More reads the flag before a list's next node, and counts the nodes.
 func (d *Decoder) More() bool {
-	switch v := d.Uint32(); {
-	case v == 0:
-		return false
-	case v > 1 && !d.Lax:
+	v := d.Uint32()
+	if v == 1 && d.nodes < MaxNodes {
+		d.nodes++
+		return true
+	}
+	if v > 1 && !d.Lax {
 		d.failAt(d.off-4, fmt.Errorf("flag of a list %d: %w", v, ErrBool))
 		return false
 	}
-	if d.nodes++; d.nodes > MaxNodes {
-		d.failAt(d.off-4, LengthError("list", d.nodes, MaxNodes))
-		return false
+	if v != 0 {
+		if d.nodes++; d.nodes > MaxNodes {
+			d.failAt(d.off-4, LengthError("list", d.nodes, MaxNodes))
+		}
 	}
-	return true
+	return v != 0 && d.nodes <= MaxNodes
 }
 
 // String reads a string of at most max bytes. The package comment says what
 // strings share.
 func (d *Decoder) String(max uint32) string {
+	// One that is on the wire as the one before it was is checked already:
+	// length, bytes and padding are compared at once.
+	w := &d.win
+	if end := d.off + w.hi - w.lo; w.hi > 0 && end <= len(d.buf) && uint64(len(w.last)) <= uint64(max) &&
+		string(d.buf[d.off:end]) == string(d.buf[w.lo:w.hi]) {
+		d.off = end
+		return w.last
+	}
+	return d.newString(max)
+}
+
+func (d *Decoder) newString(max uint32) string {
 	n := d.Uint32()
-	// What step does, written out: lists are mostly strings.
-	lo := d.off
-	end := uint64(lo) + (uint64(n)+3)&^3
-	if n > max || end > uint64(len(d.buf)) {
-		d.badLength(n, max)
+	lo := d.step(n, max)
+	if n == 0 || lo < 0 {
 		return ""
 	}
-	if n == 0 {
-		return ""
-	}
-	if pad := n & 3; pad != 0 && binary.BigEndian.Uint32(d.buf[end-4:])<<(8*pad) != 0 && !d.Lax {
-		d.failAt(lo+int(n), ErrPadding)
-		return ""
-	}
-	d.off = int(end)
-	if b := d.buf[lo : lo+int(n)]; string(b) != d.win.last {
-		d.win.next(d.buf, lo, lo+int(n))
-	}
+	d.win.next(d.buf, lo, lo+int(n))
+	d.win.lo, d.win.hi = lo-4, d.off
 	return d.win.last
 }
 
@@ -217,7 +220,7 @@ func (d *Decoder) Opaque(max uint32) []byte {
 	if d.Alias {
 		return d.buf[lo:hi:hi]
 	}
-	return append([]byte(nil), d.buf[lo:hi]...)
+	return appendBytes(nil, d.buf[lo:hi])
 }
 
 // FixedOpaque fills dst with fixed-length opaque data.

@@ -8,6 +8,7 @@ const maxWindow = 64 << 10
 // array are cut from a copy of a part of the input: one allocation for many.
 type window struct {
 	last   string
+	lo, hi int // of the last string in the input, with its length and padding; 0, 0 at first
 	copied string
 	off    int  // of copied in the input
 	wide   bool // an item that may hold many strings has begun

@@ -31,6 +31,7 @@ var ours = []differing{
 	{x: "../../portmap/pmap_prot.x", pkg: "starfish/portmap"},
 	{x: "../../portmap/rpcb_prot.x", pkg: "starfish/portmap"},
 	{x: "sample/sample.x", pkg: "starfish/tests/codec/sample", flags: []string{"-DFOR_C"}, skip: []string{"wide", "nested_way", "nested_where_deep", "nested_where", "nested_rest", "nested", "only"}},
+	{x: "nfs3/nfs3.x", pkg: "starfish/tests/codec/nfs3"},
 }
 
 // code returns the Go code of a file of the repository.
@@ -82,7 +83,7 @@ func TestC(t *testing.T) {
 		t.Run(filepath.Base(f.x), func(t *testing.T) {
 			t.Parallel()
 			require.NotEmpty(t, types[f.x])
-			out, err := exec.Command(program, f.x, cProgram(t, f, types[f.x]), fmt.Sprint(perType)).CombinedOutput()
+			out, err := exec.Command(program, f.x, cProgram(t, f, types[f.x], "peer"), fmt.Sprint(perType)).CombinedOutput()
 			require.NoError(t, err, "%s", out)
 		})
 	}
@@ -111,21 +112,21 @@ types:
 	return kinds
 }
 
-// cProgram compiles the C side of f for the types named.
-func cProgram(t *testing.T, f differing, types []string) string {
+// cProgram compiles the C side of f, testdata/NAME.c, for the types named.
+func cProgram(t testing.TB, f differing, types []string, name string) string {
 	t.Helper()
 	dir := t.TempDir()
 	stubs := cpeer.Rpcgen(t, dir, renamed(t, f.x), append([]string{"-C"}, f.flags...)...)
-	source, err := os.ReadFile("testdata/peer.c")
+	source, err := os.ReadFile("testdata/" + name + ".c")
 	require.NoError(t, err)
 	var table []string
 	for _, name := range types {
 		table = append(table, fmt.Sprintf("{(xdrproc_t)xdr_t_%s,sizeof(t_%s)}", name, name))
 	}
 	defines := fmt.Sprintf("#define HEADER %q\n#define KINDS %s\n", filepath.Base(stubs.Header), strings.Join(table, ","))
-	main := cpeer.Source(t, dir, "peer.c", defines+string(source))
-	args := append([]string{"-w", "-Dbool=bool_t", "-Du_longlong_t=u_int64_t"}, f.flags...) // what rpcgen forgets, and glibc has not
-	return cpeer.Compile(t, dir, "peer", []string{main, stubs.XDR}, args...)
+	main := cpeer.Source(t, dir, name+".c", defines+string(source))
+	args := append([]string{"-O2", "-w", "-Dbool=bool_t", "-Du_longlong_t=u_int64_t"}, f.flags...) // what rpcgen forgets, and glibc has not
+	return cpeer.Compile(t, dir, name, []string{main, stubs.XDR}, args...)
 }
 
 // notRenamed are the names in an .x file that are not the file's own; netobj is
@@ -153,7 +154,7 @@ var (
 // renamed copies an .x file with t_ before all names: libtirpc's headers have
 // some of them too, and names are not on the wire. C text is left out, but for
 // its numbers; what is included is put in.
-func renamed(t *testing.T, path string) string {
+func renamed(t testing.TB, path string) string {
 	t.Helper()
 	var out strings.Builder
 	prefixed := func(s string) string {

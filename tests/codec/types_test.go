@@ -74,7 +74,7 @@ var files = []file{
 		differ.Of[sample.Color]("color"), differ.Of[sample.Count]("count"), differ.Of[sample.Number]("number"), differ.Of[sample.Big]("big"), differ.Of[sample.Real]("real"),
 		differ.Of[sample.Flag]("flag"), differ.Of[sample.Tint]("tint"), differ.Of[sample.Label]("label"), differ.Of[sample.Text]("text"), differ.Of[sample.Key]("key"),
 		differ.Of[sample.Blob]("blob"), differ.Of[sample.Triple]("triple"), differ.Of[sample.Labels]("labels"), differ.Of[sample.Keys]("keys"),
-		differ.Of[sample.Palette]("palette"), differ.Of[sample.Basics]("basics"), differ.Of[sample.Wide]("wide"), differ.Of[sample.Arrays]("arrays"),
+		differ.Of[sample.Palette]("palette"), differ.Of[sample.Hypers]("hypers"), differ.Of[sample.Bytes]("bytes"), differ.Of[sample.Basics]("basics"), differ.Of[sample.Wide]("wide"), differ.Of[sample.Arrays]("arrays"),
 		differ.Of[sample.Type]("type"), differ.Of[sample.Optionals]("optionals"), differ.Of[sample.Item]("item"), differ.Of[sample.Chain]("chain"),
 		differ.Of[sample.Lists]("lists"), differ.Of[sample.Tree]("tree"), differ.Of[sample.Bush]("bush"), differ.Of[sample.Expression]("expression"),
 		differ.Of[sample.Operands]("operands"), differ.Of[sample.ByBool]("by_bool"), differ.Of[sample.ByFlag]("by_flag"), differ.Of[sample.ByInt]("by_int"),

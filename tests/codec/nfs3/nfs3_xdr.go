@@ -842,7 +842,15 @@ func appendEntryplus3List(b []byte, v *Entryplus3) ([]byte, error) {
 			return b, xdr.LengthError("list", n, xdr.MaxNodes)
 		}
 		b = xdr.AppendBool(b, true)
-		if b, err = v.appendNode(b); err != nil {
+		b = xdr.AppendUint64(b, uint64(v.Fileid))
+		if b, err = xdr.AppendString(b, string(v.Name), math.MaxUint32); err != nil {
+			return b, xdr.FieldError("entryplus3.name", err)
+		}
+		b = xdr.AppendUint64(b, uint64(v.Cookie))
+		if b, err = v.NameAttributes.AppendXDR(b); err != nil {
+			return b, err
+		}
+		if b, err = v.NameHandle.AppendXDR(b); err != nil {
 			return b, err
 		}
 	}
@@ -858,13 +866,19 @@ func decodeEntryplus3List(d *xdr.Decoder, p **Entryplus3) error {
 		if len(free) == 0 {
 			free = make([]Entryplus3, slabs.Next(d, 32))
 		}
-		n := &free[0]
+		v := &free[0]
 		free = free[1:]
-		if err := n.decodeNode(d); err != nil {
+		v.Fileid = Uint64(d.Uint64())
+		v.Name = Filename3(d.String(math.MaxUint32))
+		v.Cookie = Uint64(d.Uint64())
+		if err := v.NameAttributes.DecodeXDR(d); err != nil {
 			return err
 		}
-		*p = n
-		p = &n.Nextentry
+		if err := v.NameHandle.DecodeXDR(d); err != nil {
+			return err
+		}
+		*p = v
+		p = &v.Nextentry
 	}
 	return d.Err()
 }
@@ -1351,8 +1365,8 @@ func appendGroupnodeList(b []byte, v *Groupnode) ([]byte, error) {
 			return b, xdr.LengthError("list", n, xdr.MaxNodes)
 		}
 		b = xdr.AppendBool(b, true)
-		if b, err = v.appendNode(b); err != nil {
-			return b, err
+		if b, err = xdr.AppendString(b, string(v.GrName), MNTNAMLEN); err != nil {
+			return b, xdr.FieldError("groupnode.gr_name", err)
 		}
 	}
 	return xdr.AppendBool(b, false), nil
@@ -1367,13 +1381,11 @@ func decodeGroupnodeList(d *xdr.Decoder, p **Groupnode) error {
 		if len(free) == 0 {
 			free = make([]Groupnode, slabs.Next(d, 8))
 		}
-		n := &free[0]
+		v := &free[0]
 		free = free[1:]
-		if err := n.decodeNode(d); err != nil {
-			return err
-		}
-		*p = n
-		p = &n.GrNext
+		v.GrName = Name(d.String(MNTNAMLEN))
+		*p = v
+		p = &v.GrNext
 	}
 	return d.Err()
 }
@@ -1425,7 +1437,10 @@ func appendExportnodeList(b []byte, v *Exportnode) ([]byte, error) {
 			return b, xdr.LengthError("list", n, xdr.MaxNodes)
 		}
 		b = xdr.AppendBool(b, true)
-		if b, err = v.appendNode(b); err != nil {
+		if b, err = xdr.AppendString(b, string(v.ExDir), MNTPATHLEN); err != nil {
+			return b, xdr.FieldError("exportnode.ex_dir", err)
+		}
+		if b, err = appendGroupnodeList(b, v.ExGroups); err != nil {
 			return b, err
 		}
 	}
@@ -1441,13 +1456,14 @@ func decodeExportnodeList(d *xdr.Decoder, p **Exportnode) error {
 		if len(free) == 0 {
 			free = make([]Exportnode, slabs.Next(d, 12))
 		}
-		n := &free[0]
+		v := &free[0]
 		free = free[1:]
-		if err := n.decodeNode(d); err != nil {
+		v.ExDir = Dirpath(d.String(MNTPATHLEN))
+		if err := decodeGroupnodeList(d, &v.ExGroups); err != nil {
 			return err
 		}
-		*p = n
-		p = &n.ExNext
+		*p = v
+		p = &v.ExNext
 	}
 	return d.Err()
 }

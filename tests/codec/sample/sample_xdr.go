@@ -312,6 +312,51 @@ func (v *Palette) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// Hypers is the typedef hypers.
+type Hypers []uint64
+
+// AppendXDR appends v.
+func (v Hypers) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	if b, err = xdr.AppendArrayLen(b, len(v), math.MaxUint32); err != nil {
+		return b, xdr.FieldError("hypers", err)
+	}
+	for i := range v {
+		b = xdr.AppendUint64(b, v[i])
+	}
+	return b, nil
+}
+
+// DecodeXDR reads v.
+func (v *Hypers) DecodeXDR(d *xdr.Decoder) error {
+	*v = nil
+	if n := d.ArrayLen(math.MaxUint32, 8); n > 0 {
+		*v = make([]uint64, n)
+		for i := range *v {
+			(*v)[i] = d.Uint64()
+		}
+	}
+	return d.Err()
+}
+
+// Bytes is the typedef bytes.
+type Bytes []byte
+
+// AppendXDR appends v.
+func (v Bytes) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	if b, err = xdr.AppendOpaque(b, v, math.MaxUint32); err != nil {
+		return b, xdr.FieldError("bytes", err)
+	}
+	return b, nil
+}
+
+// DecodeXDR reads v.
+func (v *Bytes) DecodeXDR(d *xdr.Decoder) error {
+	*v = d.Opaque(math.MaxUint32)
+	return d.Err()
+}
+
 // Basics is the struct basics.
 //
 // All basic types.
@@ -886,15 +931,13 @@ func (v *Type) decodeNode(d *xdr.Decoder) error {
 
 // appendTypeList appends the list that begins with v, which may be nil.
 func appendTypeList(b []byte, v *Type) ([]byte, error) {
-	var err error
 	for n := 0; v != nil; v = v.Chan {
 		if n++; n > xdr.MaxNodes {
 			return b, xdr.LengthError("list", n, xdr.MaxNodes)
 		}
 		b = xdr.AppendBool(b, true)
-		if b, err = v.appendNode(b); err != nil {
-			return b, err
-		}
+		b = xdr.AppendInt32(b, v.Func)
+		b = xdr.AppendUint32(b, uint32(v.Range))
 	}
 	return xdr.AppendBool(b, false), nil
 }
@@ -908,13 +951,12 @@ func decodeTypeList(d *xdr.Decoder, p **Type) error {
 		if len(free) == 0 {
 			free = make([]Type, slabs.Next(d, 12))
 		}
-		n := &free[0]
+		v := &free[0]
 		free = free[1:]
-		if err := n.decodeNode(d); err != nil {
-			return err
-		}
-		*p = n
-		p = &n.Chan
+		v.Func = d.Int32()
+		v.Range = Count(d.Uint32())
+		*p = v
+		p = &v.Chan
 	}
 	return d.Err()
 }
@@ -1039,8 +1081,8 @@ func appendItemList(b []byte, v *Item) ([]byte, error) {
 			return b, xdr.LengthError("list", n, xdr.MaxNodes)
 		}
 		b = xdr.AppendBool(b, true)
-		if b, err = v.appendNode(b); err != nil {
-			return b, err
+		if b, err = xdr.AppendString(b, string(v.Name), BOUND); err != nil {
+			return b, xdr.FieldError("item.name", err)
 		}
 	}
 	return xdr.AppendBool(b, false), nil
@@ -1055,13 +1097,11 @@ func decodeItemList(d *xdr.Decoder, p **Item) error {
 		if len(free) == 0 {
 			free = make([]Item, slabs.Next(d, 8))
 		}
-		n := &free[0]
+		v := &free[0]
 		free = free[1:]
-		if err := n.decodeNode(d); err != nil {
-			return err
-		}
-		*p = n
-		p = &n.Next
+		v.Name = Label(d.String(BOUND))
+		*p = v
+		p = &v.Next
 	}
 	return d.Err()
 }
@@ -1120,7 +1160,7 @@ func appendChainList(b []byte, v *Chain) ([]byte, error) {
 			return b, xdr.LengthError("list", n, xdr.MaxNodes)
 		}
 		b = xdr.AppendBool(b, true)
-		if b, err = v.appendNode(b); err != nil {
+		if b, err = appendItemList(b, v.Inner); err != nil {
 			return b, err
 		}
 	}
@@ -1136,13 +1176,13 @@ func decodeChainList(d *xdr.Decoder, p **Chain) error {
 		if len(free) == 0 {
 			free = make([]Chain, slabs.Next(d, 8))
 		}
-		n := &free[0]
+		v := &free[0]
 		free = free[1:]
-		if err := n.decodeNode(d); err != nil {
+		if err := decodeItemList(d, &v.Inner); err != nil {
 			return err
 		}
-		*p = n
-		p = &n.Next
+		*p = v
+		p = &v.Next
 	}
 	return d.Err()
 }
@@ -1264,13 +1304,13 @@ func decodeTreeList(d *xdr.Decoder, p **Tree) error {
 		if len(free) == 0 {
 			free = make([]Tree, slabs.Next(d, 12))
 		}
-		n := &free[0]
+		v := &free[0]
 		free = free[1:]
-		if err := n.decodeNode(d); err != nil {
+		if err := v.decodeNode(d); err != nil {
 			return err
 		}
-		*p = n
-		p = &n.Right
+		*p = v
+		p = &v.Right
 	}
 	return d.Err()
 }
