@@ -94,7 +94,7 @@ func (o options) prepare(cfg *portmap.Config, who account) (*keeper, error) {
 	log := cfg.Logger
 	cfg.Bound = func() error {
 		if err := who.become(); err != nil {
-			return fmt.Errorf("portmap: become %s: %w", who.name, err)
+			return fmt.Errorf("portmap: become %s: %w (--user root stays root, where there is no right to become another)", who.name, err)
 		}
 		log.Info("gave up root's rights", "user", who.name, "uid", who.uid)
 		return nil
