@@ -2,6 +2,9 @@ package master
 
 import (
 	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,8 +56,36 @@ func TestQueries(t *testing.T) {
 	require.Equal(t, []uint64{77}, f.Vectors)
 }
 
+// logLines is a log, for tests that read it.
+type logLines struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *logLines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// with are the lines that have the text.
+func (l *logLines) with(text string) (lines []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.b.String()) {
+		if strings.Contains(line, text) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
 func TestVersion1(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Replicas = 1 }, three...)
+	var log logLines
+	w := newWorld(t, func(c *Config) {
+		c.Replicas = 1
+		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	}, three...)
 	w.put(1, nil, 0, 63)
 	w.put(2, nil, 64)
 	w.put(3, three[2:], 5)
@@ -67,6 +98,11 @@ func TestVersion1(t *testing.T) {
 	for text, want := range map[structs.QueryText]error{"P:2": rpc.ErrSystem, "R:*": rpc.ErrSystem, "P:9": rpc.ErrSystem, "Q": rpc.ErrGarbageArgs, "": rpc.ErrGarbageArgs} {
 		_, err := v1.MasterQuery(w.ctx(), text)
 		require.ErrorIs(t, err, want, "%q", text)
+	}
+	for text, why := range map[string]string{"P:2": "above 63", "R:*": "above 63", "P:9": "no such vector"} {
+		lines := log.with(text)
+		require.Len(t, lines, 1, "what the wire cannot say is in the log, once")
+		require.Contains(t, lines[0], why)
 	}
 	w.slaves[three[2]].stop()
 	r, err := v1.MasterQuery(w.ctx(), "P:3")

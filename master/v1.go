@@ -26,12 +26,11 @@ func (h v1) MasterQuery(ctx context.Context, text structs.QueryText) (structs.Qu
 	case structs.QUERY_OK:
 		b, err := rows.Decode(&resp.Answer.Rows)
 		if err != nil {
-			return structs.QueryReturnValue{}, fmt.Errorf("%w: version 1 query %.80q: %w", rpc.ErrSystem, text, err)
+			return structs.QueryReturnValue{}, systemError(text, err)
 		}
 		word, ok := b.Word()
 		if !ok {
-			h.m.log.Warn("version 1 query refused: the answer has a row above 63 and does not fit in a word; use version 2", "query", clipText(text), "rows", resp.Answer.Count)
-			return structs.QueryReturnValue{}, rpc.ErrSystem
+			return structs.QueryReturnValue{}, systemError(text, fmt.Errorf("the answer of %d rows has one above 63 and does not fit in a word: use version 2", resp.Answer.Count))
 		}
 		return structs.QueryReturnValue{Vector: structs.VecT(word)}, nil
 	case structs.QUERY_SYNTAX:
@@ -42,8 +41,12 @@ func (h v1) MasterQuery(ctx context.Context, text structs.QueryText) (structs.Qu
 			return structs.QueryReturnValue{FailedMachine: string(failed[0])}, nil
 		}
 	}
-	h.m.log.Warn("version 1 query failed", "query", clipText(text), "status", resp.Status.String(), "problem", resp.Failure.Message)
-	return structs.QueryReturnValue{}, rpc.ErrSystem
+	return structs.QueryReturnValue{}, systemError(text, fmt.Errorf("%v: %s", resp.Status, resp.Failure.Message))
+}
+
+// systemError is SYSTEM_ERR on the wire, and the reason in the server's log.
+func systemError(text structs.QueryText, why error) error {
+	return fmt.Errorf("%w: version 1 query %q: %w", rpc.ErrSystem, clipText(text), why)
 }
 
 func clipText(text structs.QueryText) string {
