@@ -12,10 +12,12 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -238,9 +240,9 @@ func (o options) config(logTo io.Writer) (portmap.Config, error) {
 
 // describe adds to an error what the user can do about it.
 func describe(err error) string {
-	msg := err.Error()
+	msg := strings.TrimPrefix(err.Error(), "portmap: ")
 	switch {
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission) && errors.As(err, new(*net.OpError)): // of a socket
 		msg += "\na port below 1024 needs root, or 'setcap cap_net_bind_service=+ep' on the binary; --port takes another"
 	case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, portmap.ErrInUse):
 		msg += "\nanother portmapper runs: 'rpcinfo -p' shows what it knows; stop it first ('systemctl stop rpcbind rpcbind.socket')"
