@@ -141,7 +141,7 @@ func TestRecordReaderAllocation(t *testing.T) {
 			_, err := records(bytes.NewReader(in), DefaultMaxRecord)
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 		})
-		require.Less(t, got, uint64(2*minGrow))
+		require.Less(t, got, uint64(1<<20)) // the mark promises 64 MiB; goroutines that end meanwhile allocate too
 	})
 	t.Run("Halfway", func(t *testing.T) {
 		const sent = 4 << 20
