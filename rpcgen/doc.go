@@ -2,12 +2,14 @@
 // the programs of RFC 5531 section 12, to Go. The files may be the ones that C
 // rpcgen reads.
 //
-// The work goes through four stages, a file each: lex.go (with cpp.go, the
-// preprocessor) makes tokens, parse.go a tree (ast.go), check.go resolves names
-// and numbers and refuses what has no meaning, gen_*.go write Go:
+// The work goes through four stages: lex.go with cpp.go and expr.go, the
+// preprocessor, makes tokens; parse.go a tree (ast.go); check.go resolves names
+// and numbers and refuses what has no meaning; names.go and gen_*.go write Go.
+// compile.go puts them together. docs/rpcgen.md is the user's guide:
 //
 //	enum color                   type Color int32, with String; tags keep their spelling
-//	struct s, union u            structs; of a union's fields the discriminant says which counts
+//	struct s, union u            structs; of a union's fields the discriminant says which
+//	                             counts, and a function for each arm makes one
 //	T *x, T x<n>, T x[n]         *T, []T, [n]T
 //	string, opaque<>, opaque[n]  string, []byte, [n]byte
 //	typedef of a basic type,     a Go type of its own
@@ -20,6 +22,7 @@
 // struct that ends in a pointer to the next of its kind is a list, written and
 // read in a loop. Other recursion ends at xdr.MaxDepth.
 //
-// A construct that is not known here is an error with its place, never skipped.
-// C text after % at the start of a line is left out.
+// A construct that is not known here is an error with its place, never skipped;
+// all errors of a file come at once, as an ErrorList. C text after % at the
+// start of a line is left out.
 package rpcgen

@@ -13,7 +13,7 @@ import (
 	"starfish/rpcgen"
 )
 
-// Module is the path of the module that a Space is.
+// Module is the path of the module that New makes.
 const Module = "foreign"
 
 // Space is a temporary folder that is a Go module, in one workspace with the
@@ -23,13 +23,19 @@ type Space struct{ dir string }
 // New returns an empty space that lasts until the test ends.
 func New(t testing.TB) *Space {
 	t.Helper()
+	return NewModule(t, Module)
+}
+
+// NewModule is New with a module path of the caller's.
+func NewModule(t testing.TB, module string) *Space {
+	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.GoVersion}} {{.Dir}}").Output()
 	version, root, ok := strings.Cut(strings.TrimSpace(string(out)), " ")
 	if err != nil || !ok {
 		t.Fatalf("go list -m: %v %q", err, out)
 	}
 	s := &Space{dir: t.TempDir()}
-	s.Write(t, "go.mod", fmt.Appendf(nil, "module %s\n\ngo %s\n", Module, version))
+	s.Write(t, "go.mod", fmt.Appendf(nil, "module %s\n\ngo %s\n", module, version))
 	s.Write(t, "go.work", fmt.Appendf(nil, "go %s\n\nuse (\n\t.\n\t%s\n)\n", version, root))
 	return s
 }
@@ -71,11 +77,16 @@ func (s *Space) Rpcgen(t testing.TB, pkg string, opts rpcgen.Options) []rpcgen.O
 func (s *Space) Go(t testing.TB, args ...string) {
 	t.Helper()
 	cmd := exec.Command("go", args...)
-	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "GOWORK="+filepath.Join(s.dir, "go.work"), "GOFLAGS=-buildvcs=false")
+	s.Prepare(cmd)
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Fatalf("%v: %v\n%s", cmd, err, out)
 	}
+}
+
+// Prepare makes cmd, a go command, run in the space.
+func (s *Space) Prepare(cmd *exec.Cmd) {
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "GOWORK="+filepath.Join(s.dir, "go.work"), "GOFLAGS=-buildvcs=false")
 }
 
 // Build builds the program in a folder of the module, and returns it.
