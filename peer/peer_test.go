@@ -322,3 +322,29 @@ func BenchmarkCall(b *testing.B) {
 		}
 	}
 }
+
+// TestProbesDoNotGrowWithCalls: hundreds of calls that wait for one machine have
+// it probed as often as one does.
+func TestProbesDoNotGrowWithCalls(t *testing.T) {
+	w := newWorld()
+	var nulls atomic.Int64
+	release := make(chan struct{})
+	at, _ := serve(t, "127.0.0.1:0", func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
+		if call.Proc == 0 {
+			if nulls.Add(1) == 4 {
+				close(release)
+			}
+			return reply, nil
+		}
+		<-release
+		return echo(ctx, call, args, reply)
+	})
+	w.set("a", at)
+	p := newPool(t, w)
+	var wg sync.WaitGroup
+	for range 200 {
+		wg.Go(func() { require.NoError(t, p.Call(t.Context(), "a", work)) })
+	}
+	wg.Wait()
+	require.Less(t, nulls.Load(), int64(8))
+}

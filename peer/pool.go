@@ -62,7 +62,8 @@ type machine struct {
 	turn          chan struct{} // held by the one call of CallOnce
 
 	mu      sync.Mutex
-	closed  bool // no more probes
+	closed  bool             // no more probes
+	waiters map[*waiter]bool // not nil while watch runs
 	probing *probe
 }
 

@@ -3,7 +3,6 @@ package peer
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"starfish/rpc"
@@ -99,22 +98,16 @@ func (m *machine) blame(ctx context.Context, err error) error {
 
 // watched runs f and ends it as soon as a probe finds the machine dead or
 // hanging. A call that is answered within half a hop timeout costs no probe and
-// no goroutine.
+// no goroutine; all that wait for longer share one.
 func (m *machine) watched(ctx context.Context, f func(context.Context) error) error {
-	half := m.pool.cfg.HopTimeout / 2
 	ctx, cancel := context.WithCancelCause(ctx)
-	var watcher sync.WaitGroup
-	watcher.Add(1)
-	timer := time.AfterFunc(half, func() {
-		defer watcher.Done()
-		m.watch(ctx, cancel, half)
-	})
+	w := &waiter{cancel: cancel}
+	timer := time.AfterFunc(m.pool.cfg.HopTimeout/2, func() { m.enroll(w) })
 	err := f(ctx)
-	cancel(nil) // changes nothing where the watcher has given its verdict
-	if timer.Stop() {
-		watcher.Done()
+	cancel(nil) // changes nothing where the watch has given its verdict
+	if !timer.Stop() {
+		m.withdraw(w)
 	}
-	watcher.Wait()
 	var verdict *FailedError
 	if err != nil && errors.As(context.Cause(ctx), &verdict) {
 		return verdict
@@ -122,20 +115,77 @@ func (m *machine) watched(ctx context.Context, f func(context.Context) error) er
 	return err
 }
 
-// watch probes until ctx ends or a probe fails.
-func (m *machine) watch(ctx context.Context, cancel context.CancelCauseFunc, half time.Duration) {
+// waiter is a call that has waited for half a hop timeout.
+type waiter struct {
+	cancel context.CancelCauseFunc
+	over   bool // guarded by machine.mu
+}
+
+// enroll has the machine probed for as long as w waits.
+func (m *machine) enroll(w *waiter) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w.over || m.closed {
+		return
+	}
+	watching := m.waiters != nil
+	if !watching {
+		m.waiters = map[*waiter]bool{}
+	}
+	m.waiters[w] = true
+	if !watching {
+		m.pool.retain(m)
+		m.pool.wg.Go(m.watch)
+	}
+}
+
+func (m *machine) withdraw(w *waiter) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w.over = true
+	delete(m.waiters, w)
+}
+
+// watch probes every half hop timeout, until nobody waits or a probe fails.
+func (m *machine) watch() {
+	defer m.pool.leave(m)
+	half := m.pool.cfg.HopTimeout / 2
 	ticker := time.NewTicker(half)
 	defer ticker.Stop()
-	for ctx.Err() == nil {
-		err := m.probe(ctx, half)
+	for m.anyWaits() {
+		err := m.probe(m.pool.ctx, half)
 		var failed *FailedError
 		if errors.As(err, &failed) {
-			cancel(failed)
+			m.giveUp(failed)
 			return
 		}
 		select {
 		case <-ticker.C:
-		case <-ctx.Done():
+		case <-m.pool.ctx.Done(): // their connection ends as well
+			m.giveUp(ErrClosed)
+			return
 		}
 	}
+}
+
+// anyWaits reports whether there is a reason to go on watching; where not, the
+// watch is over.
+func (m *machine) anyWaits() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.waiters) == 0 {
+		m.waiters = nil
+		return false
+	}
+	return true
+}
+
+// giveUp ends all calls that wait, and the watch.
+func (m *machine) giveUp(why error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for w := range m.waiters {
+		w.cancel(why)
+	}
+	m.waiters = nil
 }
