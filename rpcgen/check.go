@@ -340,12 +340,13 @@ func (c *checker) fromC(name string) string {
 	case len(c.pre.headers) == 0:
 		return ""
 	}
-	names := make([]string, len(c.pre.headers))
+	var names []string
 	for i, h := range c.pre.headers {
-		names[i] = fmt.Sprintf("%s in line %d", h.name, h.pos.Line)
-	}
-	if len(names) > 4 {
-		names = append(names[:3], fmt.Sprintf("%d others", len(c.pre.headers)-3))
+		if i == 3 && len(c.pre.headers) > 4 {
+			names = append(names, fmt.Sprintf("%d others", len(c.pre.headers)-3))
+			break
+		}
+		names = append(names, fmt.Sprintf("%s in line %d", h.name, h.pos.Line))
 	}
 	return fmt.Sprintf(": a C header may bring it (%%#include %s); -import FILE.x, with its declaration, supplies it", strings.Join(names, ", "))
 }

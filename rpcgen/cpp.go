@@ -14,6 +14,7 @@ type preprocessor struct {
 	tokens []token
 	lead   []comment // not yet given to a token
 	depth  int       // of #include
+	taken  int       // files included
 	grown  int       // macros replaced
 	// What % lines say to the C compiler.
 	headers []cHeader
@@ -57,6 +58,7 @@ type macro struct {
 // Bounds against files that would never end.
 const (
 	maxIncludes  = 50      // deep
+	maxIncluded  = 500     // files, counted again where they are included again
 	maxExpansion = 100_000 // macros replaced in one file
 )
 
@@ -283,8 +285,8 @@ func (l *lexer) include(pos Pos, rest string) {
 		l.errorf(pos, "#include %s is a C header, which has no XDR: put %% before the #, and give its types with -import FILE.x", rest)
 		return
 	}
-	if l.depth >= maxIncludes {
-		l.errorf(pos, "#include %s: %d files deep, in a circle?", rest, l.depth)
+	if l.depth >= maxIncludes || l.taken >= maxIncluded {
+		l.errorf(pos, "#include %s: %d files deep, %d in all; in a circle?", rest, l.depth, l.taken)
 		return
 	}
 	if filepath.IsAbs(name) {
@@ -303,6 +305,7 @@ func (l *lexer) include(pos Pos, rest string) {
 		l.note(pos, "%s is included", path)
 		l.faults.source(path, src)
 		l.depth++
+		l.taken++
 		sub := &lexer{preprocessor: l.preprocessor, file: path, src: src, line: 1, fresh: true, outer: l.active()}
 		sub.run()
 		l.depth--

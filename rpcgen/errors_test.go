@@ -72,6 +72,7 @@ func TestErrors(t *testing.T) {
 		{"void among arguments", "program P { version V { void F(int, void) = 1; } = 1; } = 1;", []string{"1:37: void among other arguments"}},
 		{"end of the file", "struct s { int a;", []string{"1:18: a type expected, not the end of the file"}},
 		{"two faults", "const A = ;\nconst B 2;\nconst C = 3;", []string{"1:11: its value expected, not ';'", "2:9: '=' expected after const B, not '2'"}},
+		{"faults in a namespace", "namespace n {\n  struct a {\n    int b\n    enum c d;\n  };\n  struct e ( int f; };\n  enum c { C, };\n  typedef nope g;\n}", []string{"4:5: ';' expected after 'b'", "6:12: '{' expected after struct e", "8:11: type 'nope'"}},
 		// What the checker sees.
 		{"undeclared type", "struct s { nope a; };", []string{"1:12: type 'nope' is not declared"}},
 		{"undeclared constant", "struct s { int a<NOPE>; };", []string{"1:18: constant 'NOPE' is not declared"}},

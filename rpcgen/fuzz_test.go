@@ -28,16 +28,23 @@ func FuzzGenerate(f *testing.F) {
 	f.Add("union u switch (int a) { case 1: u *v; default: void; };")
 	f.Add("/* caf\xe9 \x00 */ const A = 1;")
 	f.Add("/**/const A=1;//\n/*/*/")
+	f.Add("#if defined(A) || 1 / 0\n#elif (2 ? 3 : 4) << 5\n#endif\n#include \"a.x\"\n")
+	f.Add("#define F(a, b) a b; a b<F(1, 2)>\nstruct s { F(int, c); };")
+	f.Add("namespace a::b { struct { int a; } b; typedef union switch (enum { A } d) { default: struct { int e; } f; } u; }")
+	f.Add("struct *a { a b; }; program P { version V { a *F(a, a b) = F; } = 1; } = P;")
+	f.Add("const A = \"a\\\"b\"; const B = '\\n'; const c = A;")
 	f.Fuzz(func(t *testing.T, src string) {
 		if len(src) > 8<<10 {
 			return
 		}
-		outs, err := rpcgen.Generate(rpcgen.Options{File: "fuzz.x", Source: src})
+		outs, err := rpcgen.Generate(rpcgen.Options{File: "fuzz.x", Source: src, ReadFile: func(name string) ([]byte, error) {
+			return []byte(src), nil // it includes itself
+		}})
 		var list rpcgen.ErrorList
 		switch {
 		case errors.As(err, &list):
 			for _, e := range list {
-				if e.Line < 1 || e.Col < 1 || e.Line > 1+strings.Count(src, "\n") {
+				if e.Line < 1 || e.Col < 1 || e.Line > 1+strings.Count(src, "\n") || e.File == "" {
 					t.Fatalf("no such place: %v", e)
 				}
 			}

@@ -8,6 +8,7 @@ type parser struct {
 	*compiler
 	tokens []token
 	i      int
+	col    int // where the declaration now read begins in its line
 	f      *file
 	owner  *declHead // of the fields now read
 	bodies []decl    // declared inside the declaration now read
@@ -29,7 +30,7 @@ func parse(c *compiler, tokens []token) *file {
 func (p *parser) decls(end func() bool) {
 	for !end() && p.cur().kind != tokEOF {
 		start := p.i
-		p.bodies, p.owner = nil, nil
+		p.bodies, p.owner, p.col = nil, nil, p.cur().pos.Col
 		var d decl
 		ok := p.guard(func() { d = p.decl() })
 		for _, b := range p.bodies {
@@ -62,7 +63,7 @@ func (p *parser) guard(f func()) (ok bool) {
 	return true
 }
 
-// sync steps to the next token that begins a declaration at a line's start.
+// sync steps to the next token that begins a declaration.
 func (p *parser) sync() {
 	for ; p.cur().kind != tokEOF; p.step() {
 		if p.beginsDecl() {
@@ -71,7 +72,12 @@ func (p *parser) sync() {
 	}
 }
 
-func (p *parser) beginsDecl() bool { return p.cur().pos.Col == 1 && declWords[p.cur().text] }
+// beginsDecl says whether a declaration begins here, after a fault: with a word
+// that begins one, not further in than the one now read.
+func (p *parser) beginsDecl() bool {
+	t := p.cur()
+	return declWords[t.text] && t.pos.Col <= p.col && (p.i == 0 || !sameLine(p.tokens[p.i-1].pos, t.pos))
+}
 
 // doubt notes the names between start and here, which could not be read.
 func (p *parser) doubt(start int) {

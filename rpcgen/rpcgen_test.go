@@ -123,7 +123,9 @@ func TestImportFaults(t *testing.T) {
 	require.Contains(t, compile("", rpcgen.Import{File: "good.x", Package: "a/b-c"}), "the package's name is not the last part of its path")
 	require.Equal(t, "bad.x:1:12: type 'nope' is not declared\nf.x:1:7: 'TRUE' is a word", compile("const TRUE = 1;", rpcgen.Import{File: "bad.x"})[:65])
 	require.Equal(t, "f.x:2:8: type 's' is declared in good.x, line 1, already\nstruct s { int a; };\n       ^\n", compile("\nstruct s { int a; };", rpcgen.Import{File: "good.x"}))
-	require.Equal(t, "dir/loop.x:1:1: #include \"loop.x\": 50 files deep, in a circle?\n#include \"loop.x\"\n^\n", compile("#include <loop.x>"))
+	require.Equal(t, "dir/loop.x:1:1: #include \"loop.x\": 50 files deep, 50 in all; in a circle?\n#include \"loop.x\"\n^\n", compile("#include <loop.x>"))
+	files["twice.x"] = "#include \"twice.x\"\n#include \"twice.x\"\n"
+	require.Contains(t, compile("#include \"twice.x\""), "in a circle?", "2 to the power of 50 files")
 	require.Equal(t, "f.x:2:1: ';' expected after the value, not 'const'\nconst B = 2;\n^\n", compile("#include \"dir/broken.x\"\nconst B = 2;"))
 	require.Contains(t, compile("#include <none.x>"), "f.x:1:1: #include <none.x> is not found in dir: -I DIR adds a folder")
 }
