@@ -103,3 +103,23 @@ func BenchmarkWire(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkReadRuns is BenchmarkWire for results of many runs.
+func BenchmarkReadRuns(b *testing.B) {
+	for _, runs := range []int{30, 1000, 4000} {
+		rows := New()
+		for i := range uint32(runs) {
+			rows.AddRange(i*16, i*16+9)
+		}
+		rows.Optimize()
+		data := rows.AppendRoaring(nil)
+		b.Run(fmt.Sprint(runs), func(b *testing.B) {
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				if _, err := ReadRoaring(data); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -83,8 +83,10 @@ func ReadRoaring(data []byte) (*Bitmap, error) {
 	return b, nil
 }
 
-// maxValidatedRuns is the most runs in one stream for which Validate is called.
-const maxValidatedRuns = 4096
+// maxValidatedRuns is the most runs in one stream for which Validate is called. A
+// thousand of them would cost milliseconds, and an OR of small vectors easily has
+// so many.
+const maxValidatedRuns = 32
 
 // view reads a checked stream without copying it: the bitmap is good only as
 // long as data is, and so is all that was made from it.
