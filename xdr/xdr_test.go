@@ -26,6 +26,18 @@ var primitives = []struct {
 	{"int", []byte{0xff, 0xff, 0xff, 0xfe},
 		func(b []byte) ([]byte, error) { return xdr.AppendInt32(b, -2), nil },
 		func(d *xdr.Decoder) any { return d.Int32() }, int32(-2)},
+	{"char", []byte{0xff, 0xff, 0xff, 0x80},
+		func(b []byte) ([]byte, error) { return xdr.AppendInt8(b, -128), nil },
+		func(d *xdr.Decoder) any { return d.Int8() }, int8(-128)},
+	{"unsigned char", []byte{0, 0, 0, 0xff},
+		func(b []byte) ([]byte, error) { return xdr.AppendUint8(b, 255), nil },
+		func(d *xdr.Decoder) any { return d.Uint8() }, uint8(255)},
+	{"short", []byte{0xff, 0xff, 0x80, 0},
+		func(b []byte) ([]byte, error) { return xdr.AppendInt16(b, -32768), nil },
+		func(d *xdr.Decoder) any { return d.Int16() }, int16(-32768)},
+	{"unsigned short", []byte{0, 0, 0xff, 0xff},
+		func(b []byte) ([]byte, error) { return xdr.AppendUint16(b, 65535), nil },
+		func(d *xdr.Decoder) any { return d.Uint16() }, uint16(65535)},
 	{"unsigned hyper", []byte{1, 2, 3, 4, 5, 6, 7, 8},
 		func(b []byte) ([]byte, error) { return xdr.AppendUint64(b, 0x0102030405060708), nil },
 		func(d *xdr.Decoder) any { return d.Uint64() }, uint64(0x0102030405060708)},
@@ -167,6 +179,10 @@ func TestStrictAndLax(t *testing.T) {
 	}{
 		{"bool 2", []byte{0, 0, 0, 2}, func(d *xdr.Decoder) any { return d.Bool() }, true, xdr.ErrBool, 0},
 		{"list flag 2", []byte{0, 0, 0, 2}, func(d *xdr.Decoder) any { return d.More() }, true, xdr.ErrBool, 0},
+		{"char 128", []byte{0, 0, 0, 128}, func(d *xdr.Decoder) any { return d.Int8() }, int8(-128), xdr.ErrRange, 0},
+		{"unsigned char 300", []byte{0, 0, 1, 44}, func(d *xdr.Decoder) any { return d.Uint8() }, uint8(44), xdr.ErrRange, 0},
+		{"short -32769", []byte{0xff, 0xff, 0x7f, 0xff}, func(d *xdr.Decoder) any { return d.Int16() }, int16(32767), xdr.ErrRange, 0},
+		{"unsigned short 70000", []byte{0, 1, 0x11, 0x70}, func(d *xdr.Decoder) any { return d.Uint16() }, uint16(4464), xdr.ErrRange, 0},
 		{"first padding byte", []byte{0, 0, 0, 1, 'a', 1, 0, 0}, func(d *xdr.Decoder) any { return d.String(9) }, "a", xdr.ErrPadding, 5},
 		{"last padding byte", []byte{0, 0, 0, 1, 'a', 0, 0, 1}, func(d *xdr.Decoder) any { return d.String(9) }, "a", xdr.ErrPadding, 5},
 		{"one padding byte", []byte{0, 0, 0, 3, 1, 2, 3, 4}, func(d *xdr.Decoder) any { return d.Opaque(9) }, []byte{1, 2, 3}, xdr.ErrPadding, 7},
@@ -185,6 +201,42 @@ func TestStrictAndLax(t *testing.T) {
 			require.Equal(t, c.lax, c.read(d))
 			require.NoError(t, d.Err())
 		})
+	}
+}
+
+// A string that is the one before again is held to its own bound.
+func TestSameStringAgain(t *testing.T) {
+	same := []byte{0, 0, 0, 3, 'a', 'b', 'c', 0}
+	b := append(append(append([]byte{}, same...), same...), same[:6]...)
+	d := xdr.NewDecoder(b)
+	require.Equal(t, "abc", d.String(3))
+	require.Equal(t, "abc", d.String(3))
+	require.Empty(t, d.String(3))
+	require.ErrorIs(t, d.Err(), xdr.ErrShort)
+	d.Reset(b)
+	require.Equal(t, "abc", d.String(3))
+	require.Empty(t, d.String(2))
+	require.ErrorIs(t, d.Err(), xdr.ErrTooLong)
+	b[15] = 1 // padding of the second
+	d.Reset(b)
+	require.Equal(t, "abc", d.String(3))
+	require.Empty(t, d.String(3))
+	require.ErrorIs(t, d.Err(), xdr.ErrPadding)
+}
+
+// Long opaque data are copied in parts, and are all there.
+func TestLongOpaque(t *testing.T) {
+	for _, n := range []int{1<<20 - 1, 1 << 20, 1<<20 + 1, 5<<18 + 3, 1 << 22} {
+		v := make([]byte, n)
+		for i := range v {
+			v[i] = byte(i >> 3 * i)
+		}
+		b, err := xdr.AppendOpaque([]byte("in front"), v, math.MaxUint32)
+		require.NoError(t, err)
+		require.Len(t, b, 8+4+(n+3)&^3)
+		d := xdr.NewDecoder(b[8:])
+		require.True(t, string(v) == string(d.Opaque(math.MaxUint32)), n)
+		require.NoError(t, d.Err())
 	}
 }
 
