@@ -27,10 +27,8 @@ func TestDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/rpcgen.md")
 	require.NoError(t, err)
 	space := workspace.NewModule(t, "example")
-	var blocks [][]string
 	files := map[string]string{}
 	for _, m := range block.FindAllStringSubmatch(string(text), -1) {
-		blocks = append(blocks, m)
 		if name := titled.FindStringSubmatch(m[2]); name != nil {
 			files[name[1]] = space.Write(t, name[1], []byte(m[2]))
 		}
