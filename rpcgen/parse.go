@@ -175,11 +175,12 @@ func (p *parser) value(what string) value {
 	return value{text: t.text, pos: t.pos}
 }
 
-// keywords cannot be names.
+// keywords cannot be names. RFC 5531 adds program and version, which stand where
+// no name can: files that know RFC 4506 alone have fields called so.
 var keywords = map[string]bool{
 	"bool": true, "case": true, "const": true, "default": true, "double": true, "enum": true, "float": true,
 	"hyper": true, "int": true, "opaque": true, "quadruple": true, "string": true, "struct": true, "switch": true,
-	"typedef": true, "union": true, "unsigned": true, "void": true, "program": true, "version": true,
+	"typedef": true, "union": true, "unsigned": true, "void": true,
 }
 
 // leadDocs splits the comments before a token into the one that belongs to it
