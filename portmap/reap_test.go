@@ -1,6 +1,7 @@
 package portmap
 
 import (
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -61,44 +62,47 @@ func TestBound(t *testing.T) {
 }
 
 func TestReaper(t *testing.T) {
-	reg := newRegistry()
-	listen := func() (net.Listener, Registration) {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		r := Registration{testProg, uint32(reg.len()), "tcp", WildcardUaddr("tcp", addrPortOf(ln.Addr()).Port()), "1000"}
-		require.True(t, reg.set(r, false))
-		return ln, r
+	proc := tables(t)
+	listen := func(ports ...int) {
+		text := "heading\n"
+		for _, port := range ports {
+			text += fmt.Sprintf("0: 00000000:%04X 00000000:0000 0A rest\n", port)
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(proc, "net", "tcp"), []byte(text), 0o600))
 	}
+	reg := newRegistry()
 	reg.set(Registration{PMAP_PROG, 4, "tcp", "0.0.0.0.0.1", ownerSuperuser}, true)
-	alive, _ := listen()
-	defer alive.Close()
-	dead, deadReg := listen()
-	require.NoError(t, dead.Close())
-	back, backReg := listen()
-	require.NoError(t, back.Close())
-
-	p := &reaper{reg: reg, log: slog.New(slog.DiscardHandler), proc: "/proc"}
+	at := func(port uint16) Registration {
+		r := Registration{testProg, uint32(port), "tcp", WildcardUaddr("tcp", port), "1000"}
+		require.True(t, reg.set(r, false))
+		return r
+	}
+	alive, dead, back := at(20001), at(20002), at(20003)
+	p := &reaper{reg: reg, log: slog.New(slog.DiscardHandler), proc: proc}
+	listen(20001)
 	for range reapLooks - 1 {
 		require.NoError(t, p.look())
 	}
 	require.Equal(t, 4, reg.len(), "not yet")
-	again, err := net.Listen("tcp", back.Addr().String())
-	require.NoError(t, err)
-	defer again.Close()
+	listen(20001, 20003)
 	require.NoError(t, p.look())
 	require.Equal(t, 3, reg.len())
-	require.NotContains(t, reg.all(), deadReg)
-	require.Contains(t, reg.all(), backReg, "it was starting again")
+	require.NotContains(t, reg.all(), dead)
+	require.Contains(t, reg.all(), back, "it was starting again")
 
 	// Where nothing can be told nothing is dropped, and counting starts anew.
-	require.NoError(t, again.Close())
+	listen(20001)
 	require.NoError(t, p.look())
 	require.NoError(t, p.look())
 	p.proc = t.TempDir()
 	require.Error(t, p.look())
-	p.proc = "/proc"
+	p.proc = proc
 	require.NoError(t, p.look())
-	require.Contains(t, reg.all(), backReg)
+	require.NoError(t, p.look())
+	require.Contains(t, reg.all(), back)
+	require.NoError(t, p.look())
+	require.NotContains(t, reg.all(), back)
+	require.Contains(t, reg.all(), alive)
 }
 
 func TestServerReaps(t *testing.T) {

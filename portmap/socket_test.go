@@ -67,7 +67,10 @@ func fileOf(t *testing.T, s interface{ File() (*os.File, error) }) *os.File {
 // Sockets that were opened for us are used, and what is missing is opened.
 func TestInheritedSockets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "given.sock")
-	tcp, err := net.Listen("tcp4", "127.0.0.1:0")
+	free, err := openSockets(context.Background(), nil, -1) // a port that is free for UDP, too
+	require.NoError(t, err)
+	free.close()
+	tcp, err := net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(int(free.port)))
 	require.NoError(t, err)
 	defer tcp.Close()
 	file, err := net.Listen("unix", path)
