@@ -28,7 +28,7 @@ type findings struct {
 	missing  []uint64
 	stale    int // of missing: it has an older revision than the one that was acknowledged
 	setAside []uint64
-	strays   []structs.InventoryItem // known ids that the slave has and should not hold
+	strays   []structs.InventoryItem // known ids that the slave has and should not hold, in revisions of before
 }
 
 // compare pulls the slave's inventory where that was asked for, or where the
@@ -42,8 +42,11 @@ func (o *monitor) compare(w *watched, st catalog.State) error {
 			return nil
 		}
 		page, err := o.page(o.ctx, w.addr, 0, 1)
-		if err != nil || page.Instance == instance {
+		if err != nil {
 			return err
+		}
+		if page.Instance == instance {
+			return o.twin(w, instance)
 		}
 	}
 
@@ -56,6 +59,10 @@ func (o *monitor) compare(w *watched, st catalog.State) error {
 	w.mu.Lock()
 	w.compared, w.instance = asked, instance
 	w.mu.Unlock()
+	if err := o.twin(w, instance); err != nil {
+		w.end(nil)
+		return err
+	}
 	missing, setAside := w.end(func(touched map[uint64]struct{}) {
 		untouched := func(ids []uint64) []uint64 {
 			return slices.DeleteFunc(ids, func(id uint64) bool { _, ok := touched[id]; return ok })
@@ -164,8 +171,10 @@ func (f *findings) merge(snap *catalog.Snapshot, addr string, lo, hi uint64, ite
 		case held && stale:
 			f.missing = append(f.missing, mem.ID)
 			f.stale++
-		case !held && has:
+		case !held && has && it.Revision < written[next-1]:
 			f.strays = append(f.strays, it)
+		case !held && has: // another slave's data, or another slave under a second address
+			f.setAside = append(f.setAside, mem.ID)
 		}
 		return true
 	})

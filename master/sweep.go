@@ -28,7 +28,9 @@ func (m *Master) vacate(before []string, in catalog.Intent) {
 }
 
 // sweep removes a copy that the slave should not have, if that is still so. Its
-// revision plus one is at most the one that the vector was moved with.
+// revision plus one is at most the one that the vector was moved with. A copy of
+// the revision that is served is never removed: it is the only one where a slave
+// is started with the data of another, or under another address.
 func (m *Master) sweep(ctx context.Context, addr string, it structs.InventoryItem) {
 	unlock, ok := m.ids.tryLock(it.Id)
 	if !ok {
@@ -38,6 +40,10 @@ func (m *Master) sweep(ctx context.Context, addr string, it structs.InventoryIte
 	snap := m.cat.Snapshot()
 	mem, known := snap.Member(it.Id)
 	if _, pending := snap.Pending(it.Id); pending || !known || slices.Contains(mem.Holders, addr) {
+		return
+	}
+	written, err := m.cat.Revisions([]uint64{it.Id})
+	if err != nil || it.Revision >= written[0] {
 		return
 	}
 	if err := m.forget(ctx, addr, catalog.Intent{ID: it.Id, Revision: it.Revision + 1, Op: catalog.Delete}); err != nil {
