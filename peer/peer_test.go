@@ -348,3 +348,22 @@ func TestProbesDoNotGrowWithCalls(t *testing.T) {
 	wg.Wait()
 	require.Less(t, nulls.Load(), int64(8))
 }
+
+// TestTurnsOfAHangingMachine: those that wait for a C handler that hangs do not
+// each wait for as long as the first.
+func TestTurnsOfAHangingMachine(t *testing.T) {
+	w := newWorld()
+	at, _ := hang(t)
+	w.set("a", at)
+	p := newPool(t, w)
+	begin := time.Now()
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() { requireBlames(t, p.CallOnce(t.Context(), "a", hop, work), "a") })
+	}
+	wg.Wait()
+	require.Less(t, time.Since(begin), 25*hop) // one after the other takes 50
+	at, _ = serve(t, "127.0.0.1:0", echo)
+	w.set("a", at)
+	require.NoError(t, p.CallOnce(t.Context(), "a", time.Minute, work), "a blame is no verdict for ever")
+}

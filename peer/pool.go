@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"starfish/portmap"
@@ -59,7 +60,8 @@ type machine struct {
 	users int // calls under way; guarded by pool.mu
 
 	calls, probes link
-	turn          chan struct{} // held by the one call of CallOnce
+	turn          chan struct{}               // held by the one call of CallOnce
+	blamed        atomic.Pointer[FailedError] // of the last CallOnce that found it dead or hanging
 
 	mu      sync.Mutex
 	closed  bool             // no more probes
@@ -156,20 +158,25 @@ func (p *Pool) Call(ctx context.Context, machine string, f func(ctx context.Cont
 
 // CallOnce runs f as Call does, but without probes: a C handler runs one call at
 // a time and answers nothing meanwhile. So only one call is with the machine at
-// any time, and one that takes longer than timeout blames it.
+// any time, and one that takes longer than timeout blames it. Those that waited
+// for their turn meanwhile fail with it: each would else take as long.
 func (p *Pool) CallOnce(ctx context.Context, machine string, timeout time.Duration, f func(ctx context.Context, c rpc.Caller) error) error {
 	m, err := p.enter(machine)
 	if err != nil {
 		return err
 	}
 	defer p.leave(m)
+	before := m.blamed.Load()
 	select {
 	case m.turn <- struct{}{}:
 		defer func() { <-m.turn }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return m.call(ctx, func(c *conn) error {
+	if blame := m.blamed.Load(); blame != before {
+		return blame
+	}
+	err = m.call(ctx, func(c *conn) error {
 		cctx, cancel := patient(ctx, timeout, errSilent)
 		defer cancel()
 		err := f(cctx, c)
@@ -178,6 +185,10 @@ func (p *Pool) CallOnce(ctx context.Context, machine string, timeout time.Durati
 		}
 		return err
 	})
+	if failed := (*FailedError)(nil); errors.As(err, &failed) {
+		m.blamed.Store(failed)
+	}
+	return err
 }
 
 // call runs f over the kept connection or a new one, and once more where the
