@@ -18,7 +18,7 @@ found() { # a command, in the sbin directories too, or a file
 c_needs="gcc=gcc /usr/include/stdio.h=libc6-dev cpp=cpp rpcgen=rpcsvc-proto pkg-config=pkg-config \
 /usr/include/tirpc/rpc/rpc.h=libtirpc-dev /etc/netconfig=libtirpc-common /etc/services=netbase"
 run_needs="ip=iproute2"
-test_needs="$run_needs git=git rpcbind=rpcbind valgrind=valgrind strace=strace ps=procps mount=mount \
+test_needs="$run_needs git=git openssl=openssl rpcbind=rpcbind valgrind=valgrind strace=strace ps=procps mount=mount \
 rpc.statd=nfs-common rpc.rusersd=rusersd rpc.rstatd=rstatd systemd-socket-activate=systemd \
 unshare=util-linux nsenter=util-linux /usr/include/roaring/roaring.h=libroaring-dev \
 rusers=rusers ganesha.nfsd=nfs-ganesha \
