@@ -84,16 +84,12 @@ func AppendFixedOpaque(b, v []byte) []byte {
 }
 
 // chunk is how much is copied at once: from 1 MiB on, Go's copy goes around the
-// caches, which takes twice as long where the bytes are read again soon.
+// caches, which takes longer where the memory is used again and again.
 const chunk = 256 << 10
 
 // appendBytes is append for what may be long.
 func appendBytes(b, v []byte) []byte {
-	if len(v) < 4*chunk {
-		return append(b, v...)
-	}
-	b = slices.Grow(b, len(v))
-	for len(v) > chunk {
+	for len(v) >= 4*chunk && cap(b)-len(b) >= len(v) {
 		b = append(b, v[:chunk]...)
 		v = v[chunk:]
 	}

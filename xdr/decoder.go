@@ -220,7 +220,7 @@ func (d *Decoder) Opaque(max uint32) []byte {
 	if d.Alias {
 		return d.buf[lo:hi:hi]
 	}
-	return appendBytes(nil, d.buf[lo:hi])
+	return append([]byte(nil), d.buf[lo:hi]...)
 }
 
 // FixedOpaque fills dst with fixed-length opaque data.
