@@ -2,6 +2,7 @@ package slave
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -53,7 +54,7 @@ func (s *Slave) runRange(ctx context.Context, list structs.MachineVecList, strat
 		case g.target.static:
 			parts = append(parts, func(ctx context.Context, sum *vector.Bitmap) error { return s.callStatic(ctx, g, sum) })
 		case strategy == structs.RANGE_FAN_OUT:
-			parts = append(parts, func(ctx context.Context, sum *vector.Bitmap) error { return s.callNext(ctx, []*leg{g}, sum) })
+			parts = append(parts, func(ctx context.Context, sum *vector.Bitmap) error { return s.callParted(ctx, g, sum) })
 		default:
 			chain = append(chain, g)
 		}
@@ -128,6 +129,25 @@ func (s *Slave) callNext(ctx context.Context, chain []*leg, sum *vector.Bitmap) 
 		*sum = *b
 		return nil
 	})
+}
+
+// callParted is callNext for one machine and an empty sum. Vectors that are too
+// large together for one record come in several, each of which fits alone.
+func (s *Slave) callParted(ctx context.Context, g *leg, sum *vector.Bitmap) error {
+	err := s.callNext(ctx, []*leg{g}, sum)
+	if f := (*failure)(nil); g.nodes < 2 || !errors.As(err, &f) || f.status != structs.QUERY_TOO_LARGE {
+		return err
+	}
+	for _, half := range g.halves() {
+		b := vector.New()
+		if err := s.callParted(ctx, half, b); err != nil {
+			return err
+		}
+		if err := s.compute(ctx, func() error { sum.Or(b); return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // callStatic has a C handler OR its own nodes, and adds the word. It is one hop,

@@ -123,6 +123,23 @@ func (g *leg) chunks(n int) []structs.MachineVecList {
 	return out
 }
 
+// halves cuts a leg of at least two nodes in two.
+func (g *leg) halves() (halves []*leg) {
+	n := (g.nodes + 1) / 2
+	for i, list := range g.chunks(n) {
+		h := &leg{machine: g.machine, target: g.target}
+		for node := list; node != nil; node = node.Next {
+			if h.head == nil {
+				h.head = node
+			}
+			h.tail = node
+		}
+		h.nodes = min(n, g.nodes-i*n)
+		halves = append(halves, h)
+	}
+	return halves
+}
+
 // caller is who made the call of ctx, for the log.
 func caller(ctx context.Context) string {
 	if call := rpc.CallFromContext(ctx); call != nil && call.Remote != nil {

@@ -10,6 +10,7 @@ import (
 
 	"starfish/rpc"
 	"starfish/structs"
+	"starfish/vector"
 )
 
 // TestListsInAnyOrderDoNotWaitOnEachOther: more calls than a connection carries
@@ -93,5 +94,35 @@ func TestCoordinatorsLeaveSlotsForHandlers(t *testing.T) {
 	require.Equal(t, structs.QueryReturnValue{Vector: bits(0, 10)}, h)
 	for range cap(s.coordinating) {
 		<-s.coordinating
+	}
+}
+
+// TestPartsAboveTheRecord: a result is answered whose part of one machine fits in
+// no record, whoever coordinates.
+func TestPartsAboveTheRecord(t *testing.T) {
+	f := newFleet(t, a, b)
+	const containers = 2800 // of 8 KiB, 65536 rows each: three of these do not fit, two do
+	for id := range 3 {
+		words := make([]uint64, 3*containers*1024)
+		for i := id * containers * 1024; i < (id+1)*containers*1024; i++ {
+			words[i] = 0x5555555555555555
+		}
+		v, err := vector.FromWords(words)
+		require.NoError(t, err)
+		_, err = f.slaves[b].store.Put(uint64(id), 1, v)
+		require.NoError(t, err)
+	}
+	f.put(a, 9, 1)
+	args := structs.Coordinate2Args{
+		Ranges:   []structs.RangePlan{{List: list(node{b, 0}, node{b, 1}, node{b, 2}, node{a, 9}), Strategy: structs.RANGE_FAN_OUT}},
+		Format:   structs.BITMAP_ROARING,
+		FirstRow: 3*containers*65536 - 5,
+	}
+	for _, coordinator := range []string{a, b} {
+		r, err := f.v2(coordinator).Coordinate(t.Context(), args)
+		require.NoError(t, err)
+		require.Equal(t, structs.QUERY_OK, r.Status, r.Failure.Message)
+		require.EqualValues(t, 3*containers*65536/2+1, r.Answer.Count)
+		require.Len(t, words(t, r.Answer.Rows).Rows(0, 0), 2)
 	}
 }
