@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	_ "starfish/master" // what the binaries are made of: a change there makes a cached result stale
+	_ "starfish/slave"
 	"starfish/tests/cluster"
 )
 
