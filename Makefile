@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := build
-.PHONY: help build c run test bench generate check fuzz deps clean
+.PHONY: help build c run test bench map generate check fuzz deps clean
 
 GO        ?= go
 RACE      ?= -race
@@ -35,6 +35,9 @@ test: ## every test, the C peers' included
 
 bench: ## the benchmarks (BENCH=pattern)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout $(TIMEOUT) ./...
+
+map: ## the packages: their size, their imports, their floors
+	scripts/map.sh
 
 generate: ## write the generated files again
 	scripts/generate.sh .
