@@ -111,7 +111,7 @@ func (c *Client) Query(ctx context.Context, text string, o QueryOptions) (Answer
 	if o.CountOnly {
 		return a, nil
 	}
-	if a.Rows, err = rows.Decode(&res.Answer.Rows); err != nil {
+	if a.Rows, err = rows.DecodeFrom(&res.Answer.Rows, o.FirstRow); err != nil {
 		return Answer{}, fmt.Errorf("client: the rows of the answer: %w", err)
 	}
 	return a, nil

@@ -63,6 +63,10 @@ func TestQuery(t *testing.T) {
 	require.EqualValues(t, math.MaxUint32, asked.DeadlineMs)
 	require.Equal(t, []uint32{1, 70000}, a.Rows.Rows(0, 10))
 
+	a, err = c.Query(t.Context(), "P:7", QueryOptions{Words: true, FirstRow: 1 << 20})
+	require.NoError(t, err)
+	require.Equal(t, []uint32{1<<20 + 1, 1<<20 + 70000}, a.Rows.Rows(0, 10), "a page begins at the word of its first row")
+
 	a, err = c.Query(t.Context(), "P:7", QueryOptions{CountOnly: true})
 	require.NoError(t, err)
 	require.Equal(t, structs.BITMAP_NONE, asked.Format)

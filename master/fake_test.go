@@ -286,7 +286,7 @@ func (s fakeV2) Coordinate(ctx context.Context, a structs.Coordinate2Args) (stru
 			all.And(part)
 		}
 	}
-	out, err := rows.Encode(all.Page(a.FirstRow, a.MaxRows), a.Format)
+	out, err := rows.EncodeFrom(all.Page(a.FirstRow, a.MaxRows), a.FirstRow, a.Format)
 	return structs.QueryResponse{Answer: structs.QueryAnswer{Count: all.Count(), Rows: out}}, err
 }
 

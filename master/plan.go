@@ -48,8 +48,8 @@ func (r *run) answer(b *vector.Bitmap) *structs.QueryResponse {
 		page = b.Page(r.req.FirstRow, r.req.MaxRows)
 	}
 	var err error
-	if resp.Answer.Rows, err = rows.Encode(page, r.req.Format); err != nil {
-		resp = refused(structs.QUERY_TOO_LARGE, failure(fmt.Sprintf("the answer has %d rows and cannot be sent in this format (%v): use roaring, or pages", b.Count(), err), nil, 0, nil))
+	if resp.Answer.Rows, err = rows.EncodeFrom(page, r.req.FirstRow, r.req.Format); err != nil {
+		resp = refused(structs.QUERY_TOO_LARGE, failure(fmt.Sprintf("the answer has %d rows and cannot be sent in this format: %v", b.Count(), err), nil, 0, nil))
 	}
 	return &resp
 }

@@ -45,6 +45,9 @@ func TestQueries(t *testing.T) {
 		res = w.ask(structs.QueryRequest{Text: text, Format: structs.BITMAP_WORDS, FirstRow: 4, MaxRows: 1})
 		require.EqualValues(t, 3, res.Answer.Count)
 		require.Equal(t, []uint64{0, 64}, res.Answer.Rows.Words)
+		res = w.ask(structs.QueryRequest{Text: text, Format: structs.BITMAP_WORDS, FirstRow: 1<<32 - 70})
+		require.EqualValues(t, 3, res.Answer.Count)
+		require.Equal(t, []uint64{0, 1 << 63}, res.Answer.Rows.Words, "a page begins at the word of its first row")
 	}
 	res = w.ask(structs.QueryRequest{Text: "P:2", Format: structs.BITMAP_WORDS})
 	require.Equal(t, structs.QUERY_TOO_LARGE, res.Status)

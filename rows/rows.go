@@ -24,10 +24,14 @@ var (
 
 // Decode reads a bitmap that came from outside. Trailing zero words are accepted
 // and dropped; BITMAP_NONE has no rows and is ErrFormat.
-func Decode(w *structs.RowBitmap) (*vector.Bitmap, error) {
+func Decode(w *structs.RowBitmap) (*vector.Bitmap, error) { return DecodeFrom(w, 0) }
+
+// DecodeFrom is Decode for a page that was asked for from row first on: its words
+// begin at the word of that row.
+func DecodeFrom(w *structs.RowBitmap, first uint64) (*vector.Bitmap, error) {
 	switch w.Format {
 	case structs.BITMAP_WORDS:
-		return vector.FromWords(w.Words)
+		return vector.FromWordsAt(first/64, w.Words)
 	case structs.BITMAP_ROARING:
 		return vector.ReadRoaring(w.Roaring)
 	}
@@ -38,14 +42,19 @@ func Decode(w *structs.RowBitmap) (*vector.Bitmap, error) {
 // brought into its smallest form by BITMAP_ROARING, so nobody else may read it
 // meanwhile.
 func Encode(b *vector.Bitmap, format structs.RowBitmapFormat) (structs.RowBitmap, error) {
+	return EncodeFrom(b, 0, format)
+}
+
+// EncodeFrom is Encode for a page that was asked for from row first on, below
+// which b has no row: its words begin at the word of that row.
+func EncodeFrom(b *vector.Bitmap, first uint64, format structs.RowBitmapFormat) (structs.RowBitmap, error) {
 	w := structs.RowBitmap{Format: format}
-	size := Size(b, format)
-	if size > MaxBytes {
-		return w, fmt.Errorf("%w: %d bytes as %v, at most %d", ErrTooLarge, size, format, uint64(MaxBytes))
+	if size := SizeFrom(b, first, format); size > MaxBytes {
+		return w, fmt.Errorf("%w: %d bytes as %v, at most %d: %s", ErrTooLarge, size, format, uint64(MaxBytes), instead(b, first, format))
 	}
 	switch format {
 	case structs.BITMAP_WORDS:
-		w.Words = b.Words()
+		w.Words = b.WordsAt(first / 64)
 	case structs.BITMAP_ROARING:
 		w.Roaring = b.AppendRoaring(nil)
 	case structs.BITMAP_NONE:
@@ -57,13 +66,32 @@ func Encode(b *vector.Bitmap, format structs.RowBitmapFormat) (structs.RowBitmap
 
 // Size is the number of bytes of b's rows on the wire. It brings b into its
 // smallest form as Encode does.
-func Size(b *vector.Bitmap, format structs.RowBitmapFormat) uint64 {
+func Size(b *vector.Bitmap, format structs.RowBitmapFormat) uint64 { return SizeFrom(b, 0, format) }
+
+// SizeFrom is Size for a page that was asked for from row first on.
+func SizeFrom(b *vector.Bitmap, first uint64, format structs.RowBitmapFormat) uint64 {
 	switch format {
 	case structs.BITMAP_WORDS:
-		return 8 * b.WordCount()
+		return 8 * b.WordCount(first/64)
 	case structs.BITMAP_ROARING:
 		b.Optimize()
 		return b.RoaringSize()
 	}
 	return 0
+}
+
+// instead says what to ask for in place of a page that is too large, in numbers
+// that work.
+func instead(b *vector.Bitmap, first uint64, format structs.RowBitmapFormat) string {
+	if format != structs.BITMAP_WORDS {
+		return "use pages (max_rows)"
+	}
+	last := first/64*64 + MaxBytes/8*64 - 1 // of the rows that fit, from first on
+	fit := vector.New()
+	fit.AddRange(0, uint32(min(last, 1<<32-1)))
+	fit.And(b)
+	if n := fit.Count(); n > 0 {
+		return fmt.Sprintf("use roaring, or pages (first_row %d with max_rows %d fits)", first, n)
+	}
+	return fmt.Sprintf("use roaring, or pages (the first row is %[1]d: first_row %[1]d)", b.Rows(0, 1)[0])
 }

@@ -124,6 +124,14 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, structs.QUERY_TOO_LARGE, co.Status)
 	require.Contains(t, co.Failure.Message, "use roaring, or pages")
+	// A page of words begins at the word of its first row.
+	for first, want := range map[uint64][]uint64{1 << 32: nil, 1<<32 - 65: {0, 1 << 63}, 1<<32 - 1: {1 << 63}, 349_930: {1 << (349_930 % 64)}} {
+		co, err = tcp.Coordinate(t.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: list(node{a, 1}, node{a, 2})}}, FirstRow: first, MaxRows: 1})
+		require.NoError(t, err)
+		require.Equal(t, structs.QUERY_OK, co.Status, "%+v", co.Failure)
+		require.Equal(t, want, append([]uint64(nil), co.Answer.Rows.Words...), "from row %d on", first)
+		require.Equal(t, uint64(5001), co.Answer.Count)
+	}
 	co, err = udp.Coordinate(t.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: list(node{a, 1}, node{a, 2})}}, Format: structs.BITMAP_ROARING, FirstRow: 100, MaxRows: 10})
 	require.NoError(t, err)
 	require.Equal(t, structs.QUERY_OK, co.Status)

@@ -28,7 +28,7 @@ func (h v2) HandleQuery(ctx context.Context, arg structs.HandleQuery2Args) (stru
 	defer cancel()
 	var res structs.RowsResponse
 	if err = h.s.runRange(ctx, arg.List, structs.RANGE_CHAIN, sum); err == nil {
-		res.Rows, err = h.s.answerRows(ctx, sum, arg.Format)
+		res.Rows, err = h.s.answerRows(ctx, sum, 0, arg.Format)
 	}
 	if f := (*failure)(nil); errors.As(err, &f) {
 		return structs.RowsResponse{Status: f.status, Failure: f.wire(ctx)}, nil
@@ -50,7 +50,7 @@ func (h v2) Coordinate(ctx context.Context, arg structs.Coordinate2Args) (struct
 		if arg.FirstRow > 0 || arg.MaxRows > 0 {
 			b = b.Page(arg.FirstRow, arg.MaxRows)
 		}
-		res.Answer.Rows, err = h.s.answerRows(ctx, b, arg.Format)
+		res.Answer.Rows, err = h.s.answerRows(ctx, b, arg.FirstRow, arg.Format)
 	}
 	if f := (*failure)(nil); errors.As(err, &f) {
 		return structs.QueryResponse{Status: f.status, Failure: f.wire(ctx)}, nil
@@ -66,20 +66,21 @@ func withDeadline(ctx context.Context, ms uint32) (context.Context, context.Canc
 	return context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
 }
 
-// answerRows encodes an answer within what the transport carries.
-func (s *Slave) answerRows(ctx context.Context, b *vector.Bitmap, format structs.RowBitmapFormat) (structs.RowBitmap, error) {
+// answerRows encodes an answer, or its page from row first on, within what the
+// transport carries.
+func (s *Slave) answerRows(ctx context.Context, b *vector.Bitmap, first uint64, format structs.RowBitmapFormat) (structs.RowBitmap, error) {
 	const around = 64 // bytes of the reply besides the rows, at most
-	if size := rows.Size(b, format); overUDP(ctx) && size+around > maxUDPAnswer {
+	if size := rows.SizeFrom(b, first, format); overUDP(ctx) && size+around > maxUDPAnswer {
 		return structs.RowBitmap{}, fail(structs.QUERY_TOO_LARGE, fmt.Sprintf("the answer takes %d bytes and UDP carries %d: use tcp", size, maxUDPAnswer))
 	}
 	var w structs.RowBitmap
 	err := s.compute(ctx, func() (err error) {
-		w, err = rows.Encode(b, format)
+		w, err = rows.EncodeFrom(b, first, format)
 		return err
 	})
 	switch {
 	case errors.Is(err, rows.ErrTooLarge):
-		return w, fail(structs.QUERY_TOO_LARGE, fmt.Sprintf("%v: use roaring, or pages", err))
+		return w, fail(structs.QUERY_TOO_LARGE, err.Error())
 	case ctx.Err() != nil:
 		return w, late(ctx)
 	case err != nil:

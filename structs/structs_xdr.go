@@ -339,7 +339,7 @@ func (v *RowBitmapFormat) DecodeXDR(d *xdr.Decoder) error {
 // A set of row numbers.
 type RowBitmap struct {
 	Format  RowBitmapFormat
-	Words   []uint64 // BITMAP_WORDS: row i is bit i%64 of word i/64; no trailing zero words
+	Words   []uint64 // BITMAP_WORDS: row i is bit i%64 of word i/64; no trailing zero words; a page begins at word first_row/64 (query_request)
 	Roaring []byte   // BITMAP_ROARING: the portable 32-bit Roaring format, as CRoaring reads it
 	// BITMAP_NONE: void; the count alone
 }
@@ -477,7 +477,7 @@ type QueryRequest struct {
 	Format     RowBitmapFormat
 	DeadlineMs uint32 // 0: the server's default, 20 s
 	Seed       uint64 // 0: the master draws one; else chance is replayed
-	FirstRow   uint64 // a page of the answer: rows from here on
+	FirstRow   uint64 // a page of the answer: rows from here on; in words its first word has the rows first_row/64*64 + 0 to 63
 	MaxRows    uint64 // 0: all
 }
 

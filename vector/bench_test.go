@@ -21,7 +21,7 @@ func BenchmarkOrAll(b *testing.B) {
 			for r := float64(i % 7); r < 1e6; r += step {
 				x.Add(uint32(r))
 			}
-			all, rbs, words = append(all, x), append(rbs, &x.rb), append(words, x.Words())
+			all, rbs, words = append(all, x), append(rbs, &x.rb), append(words, x.WordsAt(0))
 		}
 		b.Run(fmt.Sprintf("%v/ours", density), func(b *testing.B) {
 			for b.Loop() {

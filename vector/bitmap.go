@@ -47,17 +47,37 @@ func FromWord(w uint64) *Bitmap {
 	return b
 }
 
+// containerRows and containerWords are what one roaring container covers.
+const (
+	containerRows  = 1 << 16
+	containerWords = containerRows / 64
+)
+
 // FromWords returns the set whose row i is bit i%64 of word i/64. Trailing zero
 // words add nothing. The words are copied.
-func FromWords(words []uint64) (*Bitmap, error) {
+func FromWords(words []uint64) (*Bitmap, error) { return FromWordsAt(0, words) }
+
+// FromWordsAt is FromWords for words of which the first is word number first.
+func FromWordsAt(first uint64, words []uint64) (*Bitmap, error) {
 	for len(words) > 0 && words[len(words)-1] == 0 {
 		words = words[:len(words)-1]
 	}
-	if len(words) > MaxWords {
-		return nil, fmt.Errorf("%w: %d words, rows end at word %d", ErrBitmap, len(words), MaxWords)
+	if n := uint64(len(words)); n > 0 && (n > MaxWords || first > MaxWords-n) {
+		return nil, fmt.Errorf("%w: %d words from word %d on, rows end at word %d", ErrBitmap, n, first, MaxWords)
 	}
 	b := &Bitmap{}
+	if len(words) == 0 {
+		return b, nil
+	}
+	// Whole containers are moved by their keys alone, so that no zero word below
+	// first is ever made but those of one container.
+	if lead := first % containerWords; lead > 0 {
+		words = append(make([]uint64, lead, lead+uint64(len(words))), words...)
+	}
 	b.rb.FromDense(words, true)
+	if below := first / containerWords; below > 0 {
+		b.rb = *roaring.AddOffset64(&b.rb, int64(below*containerRows))
+	}
 	return b, nil
 }
 
@@ -221,12 +241,28 @@ func (b *Bitmap) Word() (uint64, bool) {
 	return b.rb.ToDense()[0], true
 }
 
-// WordCount is the length of Words.
-func (b *Bitmap) WordCount() uint64 { return b.rb.DenseSize() }
+// WordCount is the length of WordsAt(first).
+func (b *Bitmap) WordCount(first uint64) uint64 {
+	top, ok := b.Max()
+	if end := uint64(top)/64 + 1; ok && end > first {
+		return end - first
+	}
+	return 0
+}
 
-// Words is the set as words, without trailing zero words: 8 bytes for each 64
-// rows up to the highest, so up to 512 MiB. Ask WordCount first.
-func (b *Bitmap) Words() []uint64 { return b.rb.ToDense() }
+// WordsAt is the set as words from word number first on, of which word i has the
+// rows 64i to 64i+63, without trailing zero words: 8 bytes for each 64 rows up to
+// the highest, so up to 512 MiB. Ask WordCount before.
+func (b *Bitmap) WordsAt(first uint64) []uint64 {
+	if b.WordCount(first) == 0 {
+		return nil
+	}
+	rb := &b.rb
+	if below := first / containerWords; below > 0 {
+		rb = roaring.AddOffset64(rb, -int64(below*containerRows))
+	}
+	return rb.ToDense()[first%containerWords:]
+}
 
 // Optimize chooses the smallest container for each 65536 rows. Equal sets that
 // were optimized have equal bytes.

@@ -97,17 +97,29 @@ func TestBitmapWords(t *testing.T) {
 			word, fits := b.Word()
 			require.Equal(t, tt.fits, fits)
 			require.Equal(t, tt.word, word)
-			require.Equal(t, int(b.WordCount()), len(b.Words()))
-			if n := len(b.Words()); n > 0 {
-				require.NotZero(t, b.Words()[n-1])
+			require.Equal(t, int(b.WordCount(0)), len(b.WordsAt(0)))
+			if n := len(b.WordsAt(0)); n > 0 {
+				require.NotZero(t, b.WordsAt(0)[n-1])
 			}
 		})
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		b := New(rapid.SliceOfN(rapid.Uint32Range(0, 200000), 0, 50).Draw(t, "rows")...)
-		back, err := FromWords(b.Words())
+		back, err := FromWords(b.WordsAt(0))
 		require.NoError(t, err)
 		require.True(t, back.Equal(b))
+
+		first := rapid.Uint64Range(0, 4000).Draw(t, "first")
+		all := append(b.WordsAt(0), make([]uint64, 4000)...)[first:]
+		for len(all) > 0 && all[len(all)-1] == 0 {
+			all = all[:len(all)-1]
+		}
+		at := b.WordsAt(first)
+		require.Equal(t, all, append([]uint64{}, at...))
+		require.EqualValues(t, len(all), b.WordCount(first))
+		back, err = FromWordsAt(first, at)
+		require.NoError(t, err)
+		require.True(t, back.Equal(b.Page(64*first, 0)))
 	})
 	require.True(t, FromWord(1<<40|1).Equal(New(0, 40)))
 	require.True(t, FromWord(0).IsEmpty())
@@ -128,7 +140,7 @@ func TestHighestRow(t *testing.T) {
 	b := New(1<<32 - 1)
 	require.Equal(t, []uint32{1<<32 - 1}, b.Rows(1<<32-1, 10))
 	require.Empty(t, b.Rows(1<<32, 10))
-	require.Equal(t, uint64(MaxWords), b.WordCount())
+	require.Equal(t, uint64(MaxWords), b.WordCount(0))
 	b.AddRange(0, 1<<32-1)
 	require.Equal(t, uint64(1)<<32, b.Count())
 	require.Equal(t, []uint32{1<<32 - 2, 1<<32 - 1}, b.Rows(1<<32-2, 5))

@@ -18,7 +18,7 @@
 
 #include "structs.h"
 
-/* Rows in one page of a version 2 answer; in words, 8 KiB and more. */
+/* Rows in one page of a version 2 answer; in words, 8 KiB where they are dense. */
 #define PAGE_ROWS 65536
 
 /* Version 1: the answer is one 64-bit word, bit i is row i. */
@@ -56,8 +56,11 @@ static void print_failure(const query_failure *f)
 	fprintf(stderr, "\n");
 }
 
-/* Prints the rows of one page; *next becomes the first row after them. */
-static uint64_t print_words(const row_bitmap *rows, uint64_t *next)
+/*
+ * Prints the rows of the page that begins at row first; *next becomes the first
+ * row after them. A page of words begins at the word of its first row.
+ */
+static uint64_t print_words(const row_bitmap *rows, uint64_t first, uint64_t *next)
 {
 	uint64_t printed = 0;
 
@@ -69,7 +72,7 @@ static uint64_t print_words(const row_bitmap *rows, uint64_t *next)
 		for (int bit = 0; bit < 64; bit++) {
 			if ((word >> bit & 1) == 0)
 				continue;
-			*next = (uint64_t)i * 64 + bit + 1;
+			*next = (first / 64 + i) * 64 + bit + 1;
 			printf(" %" PRIu64, *next - 1);
 			printed++;
 		}
@@ -108,7 +111,7 @@ static int ask_version_2(CLIENT *clnt, char *text)
 			if (request.first_row == 0)
 				printf("count %" PRIu64 "\nrows", (uint64_t)a->count);
 			count = a->count;
-			page = print_words(&a->rows, &next);
+			page = print_words(&a->rows, request.first_row, &next);
 			printed += page;
 			request.first_row = next;       /* the next page begins here ... */
 			request.seed = a->seed;         /* ... from the same copies */
