@@ -28,7 +28,7 @@ var levels = [][]string{
 	{"rpc", "catalog"},
 	{"router", "structs", "portmap", "catalog/local", "catalog/etcd", "monitor", "peer", "rows"},
 	{"slave", "master", "client"},
-	{"cmd", "examples", "tests"},
+	{"cmd", "examples", "tests", "quick"}, // quick: what the documents say to try
 }
 
 // doors are dependencies that few packages may know: the rest goes through them.

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -31,9 +32,17 @@ import (
 // lines that begin with "$ " are typed, what follows is what must be printed.
 // A line "..." stands for any number of lines, and ... inside or at the end of
 // a line for anything. A block ```c or ```go whose first line is a comment with
-// a path is saved there. The session has the repository's files.
+// a path is saved there, those of all documents before the first command: they
+// share a checkout. What their commands leave behind in it hurts no go command.
 func TestDocs(t *testing.T) {
-	for _, name := range []string{"README.md", "docs/query.md", "docs/wire.md", "docs/c-clients.md"} {
+	all := map[string][]block{}
+	for _, name := range documents {
+		text, err := os.ReadFile("../../" + name)
+		require.NoError(t, err)
+		all[name] = fences(string(text))
+		require.NotEmpty(t, all[name])
+	}
+	for _, name := range documents {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			if !netns.Enter(t) {
 				return
@@ -41,19 +50,19 @@ func TestDocs(t *testing.T) {
 			if name == "README.md" || name == "docs/c-clients.md" {
 				cpeer.Require(t, "rpcgen", "cc", "pkg-config", "libtirpc", "valgrind")
 			}
-			text, err := os.ReadFile("../../" + name)
-			require.NoError(t, err)
 			s := newSession(t)
-			blocks := fences(string(text))
-			require.NotEmpty(t, blocks)
+			saved := 0
+			for _, blocks := range all {
+				saved += s.saveAll(t, blocks)
+			}
+			require.NotZero(t, saved)
+			blocks := all[name]
 			for _, b := range blocks {
-				switch b.kind {
-				case "console":
+				if b.kind == "console" {
 					s.console(t, name, b)
-				case "c", "go":
-					s.save(t, b)
 				}
 			}
+			s.stillBuilds(t)
 			if name == "docs/wire.md" {
 				s.send(t, "bin/starfish up &")
 				s.console(t, name, block{text: "$ bin/starfish load examples/elements/elements.index\n..."})
@@ -61,6 +70,20 @@ func TestDocs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// documents are those whose commands run.
+var documents = []string{"README.md", "docs/query.md", "docs/wire.md", "docs/c-clients.md"}
+
+// TestReadmeNamesGo: the Go that README asks for is the one of go.mod.
+func TestReadmeNamesGo(t *testing.T) {
+	mod, err := os.ReadFile("../../go.mod")
+	require.NoError(t, err)
+	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(mod)
+	require.NotNil(t, version)
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	require.Contains(t, string(readme), fmt.Sprintf("Go %s or newer", version[1]))
 }
 
 // TestLinks follows every relative link of the documents.
@@ -100,7 +123,7 @@ func fences(doc string) (blocks []block) {
 	return blocks
 }
 
-// session is one shell in a copy of the repository that consists of links.
+// session is one shell in a copy of the repository.
 type session struct {
 	dir string
 	in  io.Writer
@@ -111,13 +134,7 @@ func newSession(t *testing.T) *session {
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
 	s := &session{dir: t.TempDir()}
-	entries, err := os.ReadDir(root)
-	require.NoError(t, err)
-	for _, e := range entries {
-		if e.Name() != "bin" && e.Name() != ".git" && e.Name() != "quick" {
-			require.NoError(t, os.Symlink(filepath.Join(root, e.Name()), filepath.Join(s.dir, e.Name())))
-		}
-	}
+	copyTree(t, root, s.dir)
 	require.NoError(t, os.Symlink(os.Getenv(binEnv), filepath.Join(s.dir, "bin")))
 
 	cmd := exec.Command("sh")
@@ -138,6 +155,56 @@ func newSession(t *testing.T) *session {
 		r.Close()
 	})
 	return s
+}
+
+// copyTree copies a checkout without what is made in it. It copies, since no go
+// command follows a link to a directory.
+func copyTree(t *testing.T, from, to string) {
+	made := map[string]bool{".git": true, "bin": true, "quick": true}
+	require.NoError(t, filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		switch {
+		case err != nil:
+			return err
+		case made[name] && d.IsDir():
+			return fs.SkipDir
+		case made[name]: // .git is a file in a worktree
+			return nil
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(to, name), 0o755)
+		case !d.Type().IsRegular():
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, name), text, info.Mode())
+	}))
+}
+
+// stillBuilds runs the go commands that everyone runs in a checkout, with a cache
+// that is the same for all copies.
+func (s *session) stillBuilds(t *testing.T) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"list", "./..."}, {"build", "./quick/..."}, {"vet", "./quick/..."}, {"test", "-run", "TestImports", "./tests", "./quick/..."},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "go", args...)
+		cmd.Dir = s.dir
+		cmd.Env = append(os.Environ(), "PWD="+s.dir, "GOFLAGS=-trimpath -buildvcs=false", "GOPROXY=off")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "go %s: %s", strings.Join(args, " "), out)
+	}
 }
 
 const mark = "::end of output::"
@@ -218,6 +285,17 @@ func matcher(want []string) *regexp.Regexp {
 	}
 	p.WriteString(`\z`)
 	return regexp.MustCompile(p.String())
+}
+
+// saveAll writes the programs of a document and returns how many there are.
+func (s *session) saveAll(t *testing.T, blocks []block) (saved int) {
+	for _, b := range blocks {
+		if b.kind == "c" || b.kind == "go" {
+			s.save(t, b)
+			saved++
+		}
+	}
+	return saved
 }
 
 // save writes a block to the file that its first line names.
