@@ -7,7 +7,7 @@
 //	fmt.Println(a.Count, a.Rows.Rows(0, 10))
 //
 // A call that the master refused is an *Error, which errors.Is compares with
-// the sentinels of this package. A Client may be used by many goroutines: their
+// the sentinels of this package; one that brought no answer is a *CallError. A Client may be used by many goroutines: their
 // calls share one connection and are answered as they are done.
 package client
 
@@ -15,6 +15,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net"
 	"time"
 
 	"starfish/portmap"
@@ -33,6 +34,9 @@ type Client struct {
 // Dial connects to the master of host, a name or an address without a port: the
 // portmapper there knows the port. An error is an *UnreachableError.
 func Dial(ctx context.Context, host string) (*Client, error) {
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return nil, &UnreachableError{Host: host, Err: errHostPort}
+	}
 	conn, err := portmap.Dial(ctx, "tcp", host, structs.MASTER_PROG, structs.MASTER_V2, rpc.ClientConfig{})
 	if err != nil {
 		return nil, &UnreachableError{Host: host, Err: err}
@@ -102,7 +106,7 @@ func (c *Client) Query(ctx context.Context, text string, o QueryOptions) (Answer
 	defer cancel()
 	res, err := c.master.MasterQuery(ctx, o.request(text))
 	if err != nil {
-		return Answer{}, fmt.Errorf("client: query: %w", err)
+		return Answer{}, &CallError{"query", err}
 	}
 	if res.Status != structs.QUERY_OK {
 		return Answer{}, refused(res.Status, res.Failure)
@@ -123,7 +127,7 @@ func (c *Client) Explain(ctx context.Context, text string, o QueryOptions) (stru
 	defer cancel()
 	res, err := c.master.MasterExplain(ctx, o.request(text))
 	if err != nil {
-		return structs.Explanation{}, fmt.Errorf("client: explain: %w", err)
+		return structs.Explanation{}, &CallError{"explain", err}
 	}
 	if res.Status != structs.QUERY_OK {
 		return structs.Explanation{}, refused(res.Status, res.Failure)
@@ -161,7 +165,7 @@ func (c *Client) Delete(ctx context.Context, id uint64) (uint64, error) {
 
 func revision(op string, id uint64, res structs.PutResponse, err error) (uint64, error) {
 	if err != nil {
-		return 0, fmt.Errorf("client: %s %d: %w", op, id, err)
+		return 0, &CallError{fmt.Sprintf("%s %d", op, id), err}
 	}
 	if res.Status != structs.QUERY_OK {
 		return 0, refused(res.Status, res.Failure)
@@ -173,7 +177,7 @@ func revision(op string, id uint64, res structs.PutResponse, err error) (uint64,
 func (c *Client) Status(ctx context.Context) (structs.ClusterStatus, error) {
 	res, err := c.master.MasterStatus(ctx)
 	if err != nil {
-		return structs.ClusterStatus{}, fmt.Errorf("client: status: %w", err)
+		return structs.ClusterStatus{}, &CallError{"status", err}
 	}
 	return res, nil
 }
@@ -184,7 +188,7 @@ func (c *Client) Members(ctx context.Context, first uint64, f func(structs.Membe
 	for {
 		page, err := c.master.MasterMembers(ctx, structs.MembersRequest{FirstId: first})
 		if err != nil {
-			return fmt.Errorf("client: members: %w", err)
+			return &CallError{"members", err}
 		}
 		for _, m := range page.Members {
 			if !f(m) {
@@ -204,7 +208,7 @@ func (c *Client) Members(ctx context.Context, first uint64, f func(structs.Membe
 func (c *Client) Join(ctx context.Context, req structs.JoinRequest) (structs.JoinAnswer, error) {
 	res, err := c.master.MasterJoin(ctx, req)
 	if err != nil {
-		return structs.JoinAnswer{}, fmt.Errorf("client: join %s: %w", req.Addr, err)
+		return structs.JoinAnswer{}, &CallError{fmt.Sprintf("join %s", req.Addr), err}
 	}
 	if res.Status != structs.QUERY_OK {
 		return structs.JoinAnswer{}, refused(res.Status, res.Failure)

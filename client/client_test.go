@@ -143,6 +143,10 @@ func TestFailedCallsSayWhatWasTried(t *testing.T) {
 	_, err = c.Join(t.Context(), structs.JoinRequest{Addr: "h"})
 	require.EqualError(t, err, "client: join h: gone")
 	require.EqualError(t, c.Members(t.Context(), 0, nil), "client: members: gone")
+	var failed *CallError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, "join h", failed.Call)
+	require.NotErrorIs(t, err, ErrFailed)
 }
 
 // TestLongDeadline: the caller waits for as long as the master may take.
@@ -165,5 +169,14 @@ func TestLongDeadline(t *testing.T) {
 		defer cancel()
 		_, ok = ctx.Deadline()
 		require.False(t, ok)
+	}
+}
+
+// TestDialTakesNoPort: a port is said to be one, and not a host that is not found.
+func TestDialTakesNoPort(t *testing.T) {
+	for _, host := range []string{"127.0.0.1:20480", "localhost:1", "[::1]:20480", ":20480"} {
+		_, err := Dial(t.Context(), host)
+		require.ErrorIs(t, err, errHostPort, host)
+		require.ErrorAs(t, err, new(*UnreachableError))
 	}
 }

@@ -54,6 +54,18 @@ func (e *Error) Is(target error) bool {
 	return sentinels[e.Status] == target
 }
 
+// CallError is a call that brought no answer: the connection ended, ctx did, or
+// the master's RPC layer refused it. A change may or may not have happened.
+type CallError struct {
+	Call string // such as "put 7"
+	Err  error
+}
+
+func (e *CallError) Error() string { return "client: " + e.Call + ": " + e.Err.Error() }
+
+// Unwrap returns what package rpc said.
+func (e *CallError) Unwrap() error { return e.Err }
+
 // UnreachableError is a master that could not be connected to.
 type UnreachableError struct {
 	Host string
@@ -63,6 +75,9 @@ type UnreachableError struct {
 func (e *UnreachableError) Error() string {
 	return fmt.Sprintf("client: no master at %s: %v", e.Host, e.Err)
 }
+
+// errHostPort: Dial takes no port.
+var errHostPort = errors.New("the host has a port: leave it away, the portmapper there knows it")
 
 // Unwrap returns what portmap.Dial said.
 func (e *UnreachableError) Unwrap() error { return e.Err }

@@ -103,7 +103,7 @@ answers() {
 	for text in P:1 P:118 P:204 P:400 'R:1-4' 'R:1-7' 'R:*' 'R:101-118&303' 'R:{1,4,6}&301,302' \
 		'R:[1,4]&[201,203]' 'R:1800-1890&204' 'R:302' 'R:5-7&113-118&301' 'R:9999'; do
 		answer=$(bin/starfish query "$text" --json) || die "$text failed"
-		printf '%s %s\n' "$text" "$answer"
+		printf '%s %s\n' "$text" "${answer%,\"seed\"*}" # chance differs, the answer must not
 	done >"$1"
 }
 

@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"starfish/cmd/internal/number"
+	"starfish/cmd/internal/release"
 	"starfish/master"
 )
 
@@ -96,16 +98,18 @@ It prints "ready" on a line of its own when it is, and ends cleanly at SIGINT or
 			return serve(cmd.Context(), cfg, cmd.OutOrStdout())
 		},
 	}
+	cmd.SetVersionTemplate(release.Line("master", version))
 	f := cmd.Flags()
 	f.StringVar(&cfg.Data, "data", "", "directory of the catalog; made if it is not there")
-	f.IntVar(&cfg.Replicas, "replicas", master.DefaultReplicas, "slaves that hold each vector that is not pinned")
+	number.Var(f, &cfg.Replicas, "replicas", master.DefaultReplicas, "slaves that hold each vector that is not pinned")
 	f.StringSliceVar(&listen, "listen", nil, "addresses to listen on besides 127.0.0.1 (0.0.0.0: all)")
 	f.StringSliceVar(&allow, "allow", nil, "CIDR of callers that may change something, besides loopback")
-	f.Uint16Var(&portFlag, "port", master.DefaultPort, "TCP and UDP port")
+	number.Var(f, &portFlag, "port", master.DefaultPort, "TCP and UDP port")
 	f.DurationVar(&cfg.HopTimeout, "hop-timeout", master.DefaultHopTimeout, "a slave that is silent for so long counts as failed")
 	f.StringVar(&cfg.Balance, "balance", "random", "who serves among equal holders: random")
+	_ = f.MarkHidden("balance") // one choice is none
 	f.StringVar(&cfg.Coordinator, "coordinator", "random", "who coordinates a range query: random, round-robin or bandwidth (the slave that holds most of it)")
-	f.Uint64Var(&cfg.Seed, "seed", 0, "replays the choices of an earlier run; 0: drawn")
+	number.Var(f, &cfg.Seed, "seed", 0, "replays the choices of an earlier run; 0: drawn")
 	f.BoolVar(&overlap, "overlap", true, "let several slaves hold a vector")
 	f.StringVar(&cfg.Portmap, "portmap", "auto", "auto: use the host's portmapper, else serve one; off: never serve one")
 	f.StringVar(&logLevel, "log-level", "info", "debug, info, warn or error")

@@ -16,13 +16,14 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"starfish/cmd/internal/number"
+	"starfish/cmd/internal/release"
 	"starfish/portmap"
 )
 
@@ -95,11 +96,13 @@ sockets are open. It takes the sockets of systemd and tells it when it is ready.
   sudo portmap -w -h 192.0.2.1 -h ::  # as rpcbind's flags say it, keeping registrations over restarts
   portmap --port 10111 --socket ''    # without privileges; only our clients ask there
   sudo setcap cap_net_bind_service=+ep portmap   # lets every user serve port 111`,
+		Version:       version,
 		Args:          func(cmd *cobra.Command, args []string) error { return asUsage(cobra.NoArgs(cmd, args)) },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return serve(cmd, o) },
 	}
+	root.SetVersionTemplate(release.Line("portmap", version))
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return asUsage(err) })
 	o.addFlags(root)
@@ -112,7 +115,7 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringSliceVarP(&o.listen, "listen", "h", nil, "`address` to serve beside loopback; may be repeated; 0.0.0.0 or :: for all")
-	flags.IntVar(&o.port, "port", portmap.DefaultPort, "port for TCP and UDP; C clients ask 111 only")
+	number.Var(flags, &o.port, "port", portmap.DefaultPort, "port for TCP and UDP; C clients ask 111 only")
 	flags.StringVar(&o.socket, "socket", portmap.DefaultSocket, "unix socket where C servers register; '' for none")
 	flags.StringVarP(&o.warmStart, "warm-start", "w", "", "keep registrations over a restart, in `file`: the one that rpcbind -w has where none is named")
 	flags.Lookup("warm-start").NoOptDefVal = portmap.DefaultWarmStart
@@ -142,7 +145,7 @@ func versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  func(cmd *cobra.Command, args []string) error { return asUsage(cobra.NoArgs(cmd, args)) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "portmap %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := io.WriteString(cmd.OutOrStdout(), release.Line("portmap", version))
 			return err
 		},
 	}

@@ -10,8 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 
+	"starfish/cmd/internal/release"
 	"starfish/rpcgen"
 )
+
+// version is set by the build: -ldflags "-X main.version=1.2.3".
+var version = "dev"
 
 const usage = `rpcgen compiles FILE.x, in the language of RFC 4506 and RFC 5531 as C rpcgen
 takes it, to Go: FILE_xdr.go with the types, and FILE_clnt.go and FILE_svc.go
@@ -27,6 +31,7 @@ Usage:
   -import OTHER.x[=GO/PACKAGE]
                     the declarations of OTHER.x are known, but not written: they
                     are in GO/PACKAGE, or in the package that is written
+  -version          print the version
   -v                say what is left out, included, and renamed
 
 -D, -I and -import may be repeated; -DNAME and -IDIR may be written as one.
@@ -98,6 +103,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.Usage = func() {}
 	dir := flags.String("o", ".", "")
 	verbose := flags.Bool("v", false, "")
+	showVersion := flags.Bool("version", false, "")
 	flags.StringVar(&opts.Package, "p", "", "")
 	flags.Var(defines(opts.Defines), "D", "")
 	flags.Var((*folders)(&opts.Include), "I", "")
@@ -109,6 +115,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		fmt.Fprintln(stderr, "rpcgen --help shows how")
 		return exitUsage
+	case *showVersion:
+		fmt.Fprint(stdout, release.Line("rpcgen", version))
+		return exitOK
 	case flags.NArg() != 1:
 		fmt.Fprintf(stderr, "rpcgen: one .x file is wanted, %d were given; rpcgen --help shows how\n", flags.NArg())
 		return exitUsage

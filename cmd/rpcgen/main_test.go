@@ -115,6 +115,7 @@ func TestUsage(t *testing.T) {
 		stderr string
 	}{
 		{"help", []string{"--help"}, exitOK, "Examples:", ""},
+		{"version", []string{"--version"}, exitOK, "rpcgen dev go", ""},
 		{"no file", nil, exitUsage, "", "one .x file is wanted, 0 were given"},
 		{"two files", []string{"a.x", "b.x"}, exitUsage, "", "2 were given"},
 		{"unknown flag", []string{"-z", "a.x"}, exitUsage, "", "rpcgen --help"},

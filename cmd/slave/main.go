@@ -8,14 +8,18 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"starfish/cmd/internal/number"
+	"starfish/cmd/internal/release"
 	"starfish/slave"
 )
+
+// version is set by the build: -ldflags "-X main.version=1.2.3".
+var version = "dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -73,6 +77,7 @@ SIGTERM.`,
 
   # alone, behind a C handler at 10.0.0.9 that hands lists on to it
   slave --addr 10.0.0.6 --data ./s1 --allow-machine 10.0.0.9`,
+		Version:       version,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -84,12 +89,13 @@ SIGTERM.`,
 			return serve(cmd.Context(), cfg)
 		},
 	}
+	cmd.SetVersionTemplate(release.Line("slave", version))
 	fl := cmd.Flags()
 	fl.StringVar(&cfg.Master, "master", os.Getenv("STARFISH_MASTER"), "host of the master, found through its portmapper (env STARFISH_MASTER)")
 	fl.StringVar(&cfg.Addr, "addr", slave.DefaultAddr, "address or host name of this slave, without a port")
 	fl.StringVar(&cfg.Data, "data", "", "directory of the vectors; made if it is not there")
 	fl.StringVar(&f.priority, "priority", "", "who serves a vector of several slaves: the lowest number; not given: after all who have one")
-	fl.Uint16Var(&f.port, "port", slave.DefaultPort, "TCP and UDP port, the same on every slave of a host")
+	number.Var(fl, &f.port, "port", slave.DefaultPort, "TCP and UDP port, the same on every slave of a host")
 	fl.DurationVar(&cfg.HopTimeout, "hop-timeout", slave.DefaultHopTimeout, "a machine that is silent for so long counts as failed")
 	fl.StringSliceVar(&f.listen, "listen", nil, "addresses to listen on besides --addr (0.0.0.0: all)")
 	fl.StringSliceVar(&f.allow, "allow", nil, "CIDR of callers that may change vectors, besides loopback and the master")
@@ -111,7 +117,7 @@ func (f *flags) apply(cfg *slave.Config) error {
 		return err
 	}
 	if f.priority != "" && f.priority != "-" {
-		n, err := strconv.ParseInt(f.priority, 10, 32)
+		n, err := number.ParseSigned(f.priority, 32)
 		if err != nil {
 			return fmt.Errorf("--priority %q is no number from -2147483648 to 2147483647", f.priority)
 		}

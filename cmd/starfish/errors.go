@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"starfish/client"
+	"starfish/peer"
+	"starfish/portmap"
+	"starfish/rpc"
 	"starfish/structs"
 )
 
@@ -42,17 +46,76 @@ type queryError struct {
 func (e *queryError) Error() string { return e.err.Error() }
 func (e *queryError) Unwrap() error { return e.err }
 
+// timeoutError is a call that --timeout ended.
+type timeoutError struct {
+	after time.Duration
+	err   error
+}
+
+func (e *timeoutError) Error() string {
+	host := ""
+	if u := (*client.UnreachableError)(nil); errors.As(e.err, &u) {
+		host = " from " + u.Host
+	}
+	return fmt.Sprintf("no answer%s within %v", host, e.after)
+}
+
+func (e *timeoutError) Unwrap() error { return e.err }
+
+// said is what an error means, on one line where it is of a call.
+func said(err error) string {
+	var (
+		line    *lineError
+		refused *client.Error
+		failed  *client.CallError
+		away    *client.UnreachableError
+		late    *timeoutError
+	)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "interrupted"
+	case errors.As(err, &line):
+		return line.Error()
+	case errors.As(err, &late):
+		return late.Error()
+	case errors.As(err, &refused):
+		return strings.TrimPrefix(refused.Error(), "client: ")
+	case errors.As(err, &away):
+		return fmt.Sprintf("no master at %s: %s", away.Host, unreachable(away.Err))
+	case errors.As(err, &failed) && errors.As(err, new(*rpc.ReplyError)):
+		return failed.Call + ": the master refused the call: " + peer.Reason(failed.Err)
+	case errors.As(err, &failed):
+		return failed.Call + ": no answer of the master: " + peer.Reason(failed.Err)
+	}
+	return strings.TrimPrefix(err.Error(), "client: ")
+}
+
+func unreachable(err error) string {
+	if errors.Is(err, portmap.ErrNotRegistered) {
+		return "the portmapper there knows of none"
+	}
+	return peer.Reason(err)
+}
+
 // describe writes an error for a person: what, where, and what to do next.
 func describe(err error) string {
-	msg := strings.TrimPrefix(err.Error(), "client: ")
-	if u := (*client.UnreachableError)(nil); errors.As(err, &u) {
-		return fmt.Sprintf("no master at %s: %v\nstart one with 'starfish up', or name its host with --master or STARFISH_MASTER", u.Host, u.Err)
+	msg := said(err)
+	if l := (*loadError)(nil); errors.As(err, &l) {
+		msg = l.Error()
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		msg += "\nno answer in time; allow more with --timeout"
-	}
-	e := (*client.Error)(nil)
-	if !errors.As(err, &e) {
+	var (
+		e    *client.Error
+		away *client.UnreachableError
+		late *timeoutError
+	)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return msg
+	case errors.As(err, &late):
+		return msg + "\nallow more with --timeout"
+	case errors.As(err, &away):
+		return msg + "\nstart one with 'starfish up', or name its host with --master or STARFISH_MASTER"
+	case !errors.As(err, &e):
 		return msg
 	}
 	var b strings.Builder

@@ -72,10 +72,18 @@ type explainedMember struct {
 	Reason string `json:"reason"`
 }
 
+type explainedRange struct {
+	Vectors  uint64 `json:"vectors"`
+	Machines uint32 `json:"machines"`
+	Strategy string `json:"strategy"`
+	Why      string `json:"why"`
+}
+
 type explained struct {
 	Members     []explainedMember `json:"members"`
 	Coordinator string            `json:"coordinator"`
 	Seed        string            `json:"seed"`
+	Ranges      []explainedRange  `json:"ranges"`
 }
 
 func explainJSON(p *structs.Explanation) explained {
@@ -83,6 +91,10 @@ func explainJSON(p *structs.Explanation) explained {
 		Members:     []explainedMember{},
 		Coordinator: string(p.Coordinator),
 		Seed:        strconv.FormatUint(p.Seed, 10),
+		Ranges:      []explainedRange{},
+	}
+	for _, r := range p.Ranges {
+		e.Ranges = append(e.Ranges, explainedRange{r.Vectors, r.Machines, word(r.Strategy, "RANGE_"), r.Why})
 	}
 	for _, m := range p.Members {
 		e.Members = append(e.Members, explainedMember{

@@ -1,42 +1,96 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
-	"strconv"
 	"strings"
 
+	"starfish/cmd/internal/number"
+	"starfish/structs"
 	"starfish/vector"
 )
 
-// parseID reads a vector id, decimal or 0x.
+// parseID reads a vector id.
 func parseID(s string) (uint64, error) {
-	id, err := strconv.ParseUint(s, 0, 64)
+	id, err := number.Parse(s, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%q is not a vector id (a number up to %d)", s, uint64(1<<64-1))
+		return 0, fmt.Errorf("%.40q is not a vector id (a number up to %d)", s, uint64(1<<64-1))
 	}
 	return id, nil
 }
 
-// parseRows reads row numbers that spaces or commas part.
-func parseRows(s string) ([]uint32, error) {
-	var out []uint32
-	for f := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\r' || r == '\n' }) {
-		row, err := strconv.ParseUint(f, 10, 32)
-		if err != nil {
-			return nil, fmt.Errorf("%q is not a row (a number up to %d)", f, uint32(1<<32-1))
+// parseIDs reads ids and ranges of them: 7 or 1-5.
+func parseIDs(args []string) ([]structs.IdRange, error) {
+	spans := make([]structs.IdRange, len(args))
+	for i, arg := range args {
+		first, last, err := number.Span(arg, 64)
+		switch {
+		case errors.Is(err, number.ErrSpan):
+			return nil, err
+		case err != nil:
+			return nil, fmt.Errorf("%.40q is not a vector id (a number up to %d), nor a range of them like 1-5", arg, uint64(1<<64-1))
 		}
-		out = append(out, uint32(row))
+		spans[i] = structs.IdRange{First: first, Last: last}
 	}
-	return out, nil
+	return spans, nil
 }
 
-// readVectorFile reads a file of numbers, with # comments, or one in the
-// portable roaring format, told apart by the latter's first bytes.
-func readVectorFile(name string) (*vector.Bitmap, error) {
-	data, err := os.ReadFile(name)
+// rowSet is rows as they are typed: numbers, and ranges of them.
+type rowSet struct {
+	rows  []uint32
+	spans []rowSpan
+}
+
+type rowSpan struct{ first, last uint32 }
+
+func (r *rowSet) bitmap() *vector.Bitmap {
+	b := vector.New(r.rows...)
+	for _, s := range r.spans {
+		b.AddRange(s.first, s.last)
+	}
+	return b
+}
+
+// parse adds the rows and ranges of rows that spaces or commas part.
+func (r *rowSet) parse(s string) error {
+	for f := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\r' || r == '\n' }) {
+		if !strings.Contains(f, "-") { // most
+			row, err := number.Parse(f, 32)
+			if err != nil {
+				return fmt.Errorf("%.40q is not a row (a number up to %d)", f, uint32(1<<32-1))
+			}
+			r.rows = append(r.rows, uint32(row))
+			continue
+		}
+		first, last, err := number.Span(f, 32)
+		switch {
+		case errors.Is(err, number.ErrSpan):
+			return err
+		case err != nil:
+			return fmt.Errorf("%.40q is not a range of rows (numbers up to %d, like 1-5)", f, uint32(1<<32-1))
+		}
+		r.spans = append(r.spans, rowSpan{uint32(first), uint32(last)})
+	}
+	return nil
+}
+
+// readVectorFile reads a file of row numbers, with # comments, or one in the
+// portable roaring format, told apart by the latter's first bytes. The file - is
+// stdin. It does not wait for a pipe when ctx has ended.
+func readVectorFile(ctx context.Context, name string, stdin io.Reader) (*vector.Bitmap, error) {
+	var data []byte
+	err := abandon(ctx, func() (err error) {
+		data, err = readFile(name, stdin)
+		return err
+	})
 	if err != nil {
 		return nil, err
+	}
+	if name == "-" {
+		name = stdinName
 	}
 	// The format's cookie, little endian, is 12346 or has 12347 in its low half.
 	if len(data) >= 4 && (data[0] == 0x3a || data[0] == 0x3b) && data[1] == 0x30 {
@@ -46,18 +100,55 @@ func readVectorFile(name string) (*vector.Bitmap, error) {
 		}
 		return b, nil
 	}
-	var all []uint32
+	var all rowSet
 	n := 0
-	for line := range strings.Lines(string(data)) {
+	for line := range strings.Lines(strings.TrimPrefix(string(data), byteOrderMark)) {
 		n++
 		line, _, _ = strings.Cut(line, "#")
-		rows, err := parseRows(line)
-		if err != nil {
+		if err := all.parse(line); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, n, err)
 		}
-		all = append(all, rows...)
 	}
-	return vector.New(all...), nil
+	return all.bitmap(), nil
+}
+
+// stdinName is what messages call the file -.
+const stdinName = "standard input"
+
+// maxVectorFile bounds a file of one vector, twice what the largest takes in the
+// roaring format, so that a file without an end is an error.
+const maxVectorFile = 1 << 30
+
+func readFile(name string, stdin io.Reader) ([]byte, error) {
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		stdin = f
+	}
+	data, err := io.ReadAll(io.LimitReader(stdin, maxVectorFile+1))
+	if err == nil && len(data) > maxVectorFile {
+		err = fmt.Errorf("%s: over %d bytes, which no vector needs: write ranges, or the roaring format", name, maxVectorFile)
+	}
+	return data, err
+}
+
+// byteOrderMark is what some editors begin a file with.
+const byteOrderMark = "\ufeff"
+
+// abandon runs f, which may wait for a pipe or a terminal, and leaves it behind
+// when ctx ends first: the process ends then.
+func abandon(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // count writes "1 row", "2 rows".

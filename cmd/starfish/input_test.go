@@ -1,15 +1,22 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"starfish/client"
+	"starfish/portmap"
+	"starfish/rpc"
 	"starfish/structs"
 	"starfish/vector"
 )
@@ -45,6 +52,9 @@ func TestParseLine(t *testing.T) {
 		err  string
 	}{
 		{"7: 1 5 9\n", 7, []uint32{1, 5, 9}, true, ""},
+		{"0013: 0007", 13, []uint32{7}, true, ""},
+		{"010: 1-5,9 010-0011\r\n", 10, []uint32{1, 2, 3, 4, 5, 9, 10, 11}, true, ""},
+		{"7: 4294967295-4294967295", 7, []uint32{1<<32 - 1}, true, ""},
 		{"7:1,5,9", 7, []uint32{1, 5, 9}, true, ""},
 		{" 7 :\t1\r\n", 7, []uint32{1}, true, ""},
 		{"7:", 7, nil, true, ""},
@@ -58,6 +68,17 @@ func TestParseLine(t *testing.T) {
 		{"-7: 1", 0, nil, false, "not a vector id"},
 		{"7: 1 4294967296", 0, nil, false, `"4294967296" is not a row`},
 		{"7: 1 two", 0, nil, false, `"two" is not a row`},
+		{"0x10: 1", 0, nil, false, `"0x10" is not a vector id`},
+		{"+5: 1", 0, nil, false, "not a vector id"},
+		{"1_000: 1", 0, nil, false, "not a vector id"},
+		{"7: 0x10", 0, nil, false, "not a row"},
+		{"7: +5", 0, nil, false, "not a row"},
+		{"7: 1_000", 0, nil, false, "not a row"},
+		{"7: 9-3", 0, nil, false, `"9-3": it ends before it begins`},
+		{"7: -3", 0, nil, false, "not a range of rows"},
+		{"7: 1-", 0, nil, false, "not a range of rows"},
+		{"7: 1-4294967296", 0, nil, false, "not a range of rows"},
+		{"7: 1;2", 0, nil, false, "not a row"},
 	} {
 		id, rows, ok, err := parseLine(c.text)
 		if c.err != "" {
@@ -67,7 +88,7 @@ func TestParseLine(t *testing.T) {
 		require.NoError(t, err, c.text)
 		require.Equal(t, c.ok, ok, c.text)
 		require.Equal(t, c.id, id, c.text)
-		require.Equal(t, c.rows, rows, c.text)
+		require.True(t, vector.New(c.rows...).Equal(rows.bitmap()), c.text)
 	}
 }
 
@@ -77,6 +98,16 @@ func TestParseSpans(t *testing.T) {
 	require.Equal(t, []structs.IdRange{{First: 0, Last: 99}, {First: 200, Last: 200}}, got)
 	for _, bad := range []string{"", ",", "a", "1-", "-1", "9-3", "1-2-3", "18446744073709551616"} {
 		_, err := parseSpans(bad)
+		require.Error(t, err, bad)
+	}
+}
+
+func TestParseIDs(t *testing.T) {
+	got, err := parseIDs([]string{"010", "1-5"})
+	require.NoError(t, err)
+	require.Equal(t, []structs.IdRange{{First: 10, Last: 10}, {First: 1, Last: 5}}, got)
+	for _, bad := range []string{"", "0x10", "+5", "1_000", "1-", "-1", "9-3", "1,2", "18446744073709551616"} {
+		_, err := parseIDs([]string{bad})
 		require.Error(t, err, bad)
 	}
 }
@@ -94,37 +125,62 @@ func TestReadVectorFile(t *testing.T) {
 		write("numbers", []byte("1\n5 # five\n\n70000\n")),
 		write("commas", []byte("1, 5,70000")),
 		write("roaring", roaring),
+		write("bom", []byte("\ufeff1\r\n5-5\r\n70000")),
 	} {
-		b, err := readVectorFile(path)
+		b, err := readVectorFile(t.Context(), path, nil)
 		require.NoError(t, err, path)
 		require.True(t, want.Equal(b), path)
 	}
-	_, err := readVectorFile(write("bad", []byte("1\nx\n")))
+	_, err := readVectorFile(t.Context(), write("bad", []byte("1\nx\n")), nil)
 	require.ErrorContains(t, err, `bad:2: "x" is not a row`)
-	_, err = readVectorFile(write("cut", roaring[:len(roaring)-1]))
+	_, err = readVectorFile(t.Context(), write("cut", roaring[:len(roaring)-1]), nil)
 	require.ErrorContains(t, err, "cut: ")
-	_, err = readVectorFile(filepath.Join(dir, "none"))
+	_, err = readVectorFile(t.Context(), filepath.Join(dir, "none"), nil)
 	require.ErrorIs(t, err, os.ErrNotExist)
+	_, err = readVectorFile(t.Context(), dir, nil)
+	require.ErrorContains(t, err, "is a directory")
+
+	b, err := readVectorFile(t.Context(), "-", bytes.NewReader(roaring))
+	require.NoError(t, err)
+	require.True(t, want.Equal(b))
+	_, err = readVectorFile(t.Context(), "-", strings.NewReader("x"))
+	require.ErrorContains(t, err, `standard input:1: "x"`)
+
+	// Nobody ever writes into the pipe.
+	require.NoError(t, unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = readVectorFile(ctx, filepath.Join(dir, "pipe"), nil)
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestCheckFilesReportsEveryBadLine(t *testing.T) {
 	dir := t.TempDir()
-	write := func(name, text string) source {
+	write := func(name, text string) *source {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		return source{path, name}
+		return &source{path: path, name: name}
 	}
-	n, err := checkFiles([]source{write("a", "1: 1\n# c\n\n2:\n"), write("b", "\ufeff3: 1 2")})
+	n, err := checkFiles([]*source{write("a", "1: 1\n# c\n\n2:\n"), write("b", "\ufeff3: 1 2")})
 	require.NoError(t, err)
 	require.EqualValues(t, 3, n)
 
-	_, err = checkFiles([]source{write("a", "1: 1\nx\n2: y\n"), write("b", "1: 4\n")})
+	_, err = checkFiles([]*source{write("a", "1: 1\nx\n2: y\n"), write("b", "1: 4\n")})
 	require.EqualError(t, err, `a:2: no colon: a line is 'ID: row row ...'
 a:3: "y" is not a row (a number up to 4294967295)
 b:1: the vector 1 stands here a second time`)
 
-	_, err = checkFiles([]source{write("c", strings.Repeat("x\n", 100))})
+	_, err = checkFiles([]*source{write("c", strings.Repeat("x\n", 100))})
 	require.Len(t, strings.Split(err.Error(), "\n"), maxComplaints+1)
+
+	// A load of nothing is an error, unless the file is empty.
+	n, err = checkFiles([]*source{write("d", "")})
+	require.NoError(t, err)
+	require.Zero(t, n)
+	_, err = checkFiles([]*source{write("e", "# nothing\n")})
+	require.EqualError(t, err, "e: no vectors in it, only comments and blank lines")
+	_, err = checkFiles([]*source{write("f", "1: 1\n\x00\x00")})
+	require.EqualError(t, err, "f:2: a zero byte: this is no text")
 }
 
 func TestDescribeSaysWhatWhereAndWhatNext(t *testing.T) {
@@ -140,4 +196,117 @@ machines: 127.0.0.2
 
 	unreachable := &client.UnreachableError{Host: "10.0.0.1", Err: errors.New("refused")}
 	require.Contains(t, describe(unreachable), "no master at 10.0.0.1: refused\nstart one with 'starfish up'")
+
+	// What a call ran into, without the packages that it went through.
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&client.CallError{Call: "put 1007235", Err: fmt.Errorf("rpc: call: %w", context.Canceled)}, "interrupted"},
+		{&client.CallError{Call: "put 7", Err: fmt.Errorf("rpc: call 0x20b17000.2.2 at 127.0.0.1:20480: %w: EOF", rpc.ErrClosed)}, "put 7: no answer of the master: the connection ended"},
+		{&client.CallError{Call: "status", Err: fmt.Errorf("rpc: call: %w", rpc.ErrProcUnavail)}, "status: the master refused the call: it is of another release (PROC_UNAVAIL)"},
+		{&timeoutError{after: time.Millisecond, err: &client.UnreachableError{Host: "10.0.0.1", Err: context.DeadlineExceeded}}, "no answer from 10.0.0.1 within 1ms\nallow more with --timeout"},
+		{&client.UnreachableError{Host: "h", Err: &portmap.NotRegisteredError{Prog: 1}}, "no master at h: the portmapper there knows of none\nstart one with 'starfish up', or name its host with --master or STARFISH_MASTER"},
+		{&loadError{err: &lineError{"a", 3, &client.CallError{Call: "put 7", Err: context.Canceled}}, stored: 2, total: 9}, "interrupted\n2 of 9 vectors stored; those in flight may or may not be. Loading again is safe"},
+		{&loadError{err: &lineError{"a", 3, &client.Error{Status: structs.QUERY_FAILED, Failure: structs.QueryFailure{Message: "no"}}}, total: 1}, "a:3: no\n0 of 1 vector stored; those in flight may or may not be. Loading again is safe"},
+	} {
+		require.Equal(t, c.want, describe(c.err))
+	}
+}
+
+// TestWhatIsNoFileIsReadOnce: a pipe cannot be opened twice, and what went by is
+// there for the second time.
+func TestWhatIsNoFileIsReadOnce(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
+	wrote := make(chan error, 1)
+	go func() { wrote <- os.WriteFile(pipe, []byte("1: 1\n2: 2\n"), 0o600) }()
+	files, err := openSources([]string{pipe, "-"}, strings.NewReader("3: 3\n"))
+	require.NoError(t, err)
+	n, err := checkFiles(files)
+	require.NoError(t, err)
+	require.NoError(t, <-wrote)
+	require.EqualValues(t, 3, n)
+	var again []uint64
+	for _, src := range files {
+		_, err := eachLine(src, func(l loadLine) error { again = append(again, l.id); return nil }, func(err error) error { return err })
+		require.NoError(t, err)
+	}
+	require.Equal(t, []uint64{1, 2, 3}, again)
+
+	_, err = openSources([]string{filepath.Dir(pipe)}, nil)
+	require.ErrorContains(t, err, "is a directory: name the files in it")
+	require.ErrorIs(t, abandon(canceled(t), func() error { _, err := os.ReadFile(pipe); return err }), context.Canceled)
+}
+
+func canceled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+// writer fails with err from the n-th write on.
+type writer struct {
+	n   int
+	err error
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	if w.n--; w.n < 0 {
+		return 0, w.err
+	}
+	return len(p), nil
+}
+
+func TestOutput(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		w    *writer
+		code int
+		says string
+	}{
+		{"AReaderThatWentAway", &writer{0, unix.EPIPE}, exitOK, ""},
+		{"AFullDisk", &writer{0, unix.ENOSPC}, exitFailed, "starfish: standard output: no space left on device\n"},
+		{"Fine", &writer{9, unix.ENOSPC}, exitOK, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var stderr bytes.Buffer
+			require.Equal(t, c.code, run(t.Context(), []string{"version"}, nil, c.w, &stderr))
+			require.Equal(t, c.says, stderr.String())
+		})
+	}
+	// The rest of a long answer is not written to nobody.
+	w := &writer{1, unix.EPIPE}
+	all := vector.New()
+	all.AddRange(0, 1<<32-1)
+	require.ErrorIs(t, printRows(&output{ctx: t.Context(), w: w}, all, "\n"), unix.EPIPE)
+	require.Equal(t, -1, w.n, "one failed write is the last")
+	require.ErrorIs(t, printRows(&output{ctx: canceled(t), w: &writer{9, nil}}, all, "\n"), context.Canceled)
+}
+
+// FuzzParseLine: what is read of a line is what it says, whatever else stands there.
+func FuzzParseLine(f *testing.F) {
+	for _, s := range []string{"7: 1 5 9\n", "0013: 0007", "7: 1-5,9", "7:", "# 7: 1", "7: 9-3", "x: 1", "+5: 0x1", "7: 1\r\n", "7: 4294967295-4294967295", "7 1", ": 1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		id, rows, ok, err := parseLine(text)
+		if err != nil || !ok {
+			return
+		}
+		var again strings.Builder
+		fmt.Fprintf(&again, "%d:", id)
+		for _, r := range rows.rows {
+			fmt.Fprintf(&again, " %d", r)
+		}
+		for _, s := range rows.spans {
+			require.LessOrEqual(t, s.first, s.last)
+			fmt.Fprintf(&again, " %d-%d", s.first, s.last)
+		}
+		id2, rows2, ok, err := parseLine(again.String())
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, id, id2)
+		require.Equal(t, rows, rows2)
+	})
 }

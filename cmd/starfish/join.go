@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"starfish/client"
+	"starfish/cmd/internal/number"
 	"starfish/structs"
 )
 
@@ -32,7 +33,7 @@ holds. ADDR is what clnt_create takes, a name or an address without a port.`,
 	}
 	cmd.Flags().BoolVar(&v1, "v1", false, "a C handler: SLAVE_PROG version 1 alone")
 	cmd.Flags().StringVar(&ids, "ids", "", "with --v1, the vectors it holds: 0-99,200")
-	cmd.Flags().Int32Var(&priority, "priority", 0, "the lowest number serves first (default: unset)")
+	number.Var(cmd.Flags(), &priority, "priority", 0, "the lowest number serves first (default: unset)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		req := structs.JoinRequest{Addr: structs.MachineName(args[0]), Protocol: structs.SLAVE_V2}
 		if cmd.Flags().Changed("priority") {

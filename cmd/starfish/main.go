@@ -2,7 +2,8 @@
 // one for people: put, load, query, explain, status and the rest, over
 // MASTER_PROG version 2.
 //
-// Exit codes: 0 done, 1 failed (the reason is on standard error), 2 wrong usage.
+// Exit codes: 0 done, 1 failed (the reason is on standard error), 2 wrong usage,
+// 3 the query does not parse, 130 interrupted.
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -19,9 +21,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"starfish/client"
+	"starfish/cmd/internal/release"
 )
 
 func main() {
+	// A reader that has gone is an error of the write, and not our end: what was
+	// begun is finished (see output).
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
@@ -29,23 +35,42 @@ func main() {
 	os.Exit(code)
 }
 
+// Exit codes.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitSyntax      = 3   // the query does not parse
+	exitInterrupted = 130 // as of a shell's command that SIGINT ended
+)
+
 // run is the program without the process: it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	out := &output{ctx: ctx, w: stdout}
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	root.SetOut(out)
 	root.SetErr(stderr)
+	addCompletion(root)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil || errors.As(err, new(*outputError)) {
+		err = out.fault()
+	}
 	if err == nil {
-		return 0
+		return exitOK
 	}
 	fmt.Fprintf(stderr, "starfish: %s\n", describe(err))
-	if errors.As(err, new(*usageError)) {
+	switch {
+	case errors.As(err, new(*usageError)):
 		fmt.Fprintf(stderr, "see '%s --help'\n", cmd.CommandPath())
-		return 2
+		return exitUsage
+	case errors.Is(err, client.ErrSyntax):
+		return exitSyntax
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return exitInterrupted
 	}
-	return 1
+	return exitFailed
 }
 
 // globals are the flags that every command has.
@@ -67,25 +92,48 @@ than one slave; the master answers queries such as
   P:7           the rows of vector 7
   R:0-3&10-14   rows that are in one of 0..3 and in one of 10..14
 
-docs/query.md has the whole language.`,
+docs/query.md has the whole language.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the query does not parse, 130
+interrupted. Numbers are decimal, also with zeros before them.`,
 		Example: `  starfish up &                       # a cluster of three slaves on this machine
   starfish put 7 --rows 1,5,9
   starfish query 'R:0-10'`,
+		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          usageArgs(noCommand),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetVersionTemplate(release.Line("starfish", version))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	pf := root.PersistentFlags()
 	pf.StringVar(&g.master, "master", "", "host of the master, without a port (env STARFISH_MASTER; default 127.0.0.1)")
+	root.PersistentPreRunE = g.checkTimeout
 	pf.DurationVar(&g.timeout, "timeout", 30*time.Second, "how long one call may take, connecting included")
 	root.AddCommand(
 		newUp(), newPut(g), newDelete(g), newGet(g), newLoad(g), newQuery(g), newExplain(g),
 		newStatus(g), newMembers(g), newJoin(g), newVersion(),
 	)
 	return root
+}
+
+// addCompletion adds cobra's completion command, which writes where root does by
+// now, and makes it refuse shells that it does not know.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args = usageArgs(func(_ *cobra.Command, args []string) error {
+				if len(args) > 0 {
+					return fmt.Errorf("there is no completion for %q: bash, zsh, fish or powershell", args[0])
+				}
+				return nil
+			})
+			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+			c.Example = "  source <(starfish completion bash)"
+		}
+	}
 }
 
 func noCommand(_ *cobra.Command, args []string) error {
@@ -96,27 +144,59 @@ func noCommand(_ *cobra.Command, args []string) error {
 }
 
 // host is where the master is: the flag, the environment, this machine.
-func (g *globals) host() string {
-	switch {
-	case g.master != "":
-		return g.master
-	case os.Getenv("STARFISH_MASTER") != "":
-		return os.Getenv("STARFISH_MASTER")
+func (g *globals) host() (string, error) {
+	name, host := "--master", g.master
+	if host == "" {
+		name, host = "STARFISH_MASTER", os.Getenv("STARFISH_MASTER")
 	}
-	return "127.0.0.1"
+	if host == "" {
+		return "127.0.0.1", nil
+	}
+	if bare, _, err := net.SplitHostPort(host); err == nil {
+		return "", usagef("%s: %q has a port: say %s, its portmapper knows the port", name, host, bare)
+	}
+	return host, nil
+}
+
+// dial connects to the master, within the time that a call may take.
+func (g *globals) dial(ctx context.Context) (*client.Client, error) {
+	host, err := g.host()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.Dial(ctx, host)
+	return c, g.timedOut(ctx, err)
+}
+
+// timedOut says so where an error came of the end of ctx.
+func (g *globals) timedOut(ctx context.Context, err error) error {
+	var timed net.Error
+	late := errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timed) && timed.Timeout()
+	if late && errors.Is(ctx.Err(), context.DeadlineExceeded) && !errors.As(err, new(*timeoutError)) {
+		return &timeoutError{after: g.timeout, err: err}
+	}
+	return err
 }
 
 // withMaster connects, calls f, and closes. Within the timeout for f too,
-// unless f makes contexts of its own from the one it is given.
+// unless f makes contexts of its own from the command's.
 func (g *globals) withMaster(cmd *cobra.Command, f func(ctx context.Context, c *client.Client) error) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), g.timeout)
 	defer cancel()
-	c, err := client.Dial(ctx, g.host())
+	c, err := g.dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	return f(ctx, c)
+	return g.timedOut(ctx, f(ctx, c))
+}
+
+// checkTimeout refuses a time in which nothing can be done.
+func (g *globals) checkTimeout(*cobra.Command, []string) error {
+	if g.timeout <= 0 {
+		return usagef("--timeout: %v is no time to wait", g.timeout)
+	}
+	return nil
 }
 
 // splitList reads a comma-separated flag; spaces around items do not count.

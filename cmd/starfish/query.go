@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"starfish/client"
+	"starfish/cmd/internal/number"
 	"starfish/vector"
 )
 
@@ -24,7 +25,7 @@ type queryFlags struct {
 }
 
 func (q *queryFlags) add(cmd *cobra.Command) {
-	cmd.Flags().Uint64Var(&q.seed, "seed", 0, "replay the choice among equal slaves of the query with this seed")
+	number.Var(cmd.Flags(), &q.seed, "seed", 0, "replay the choice among equal slaves of the query with this seed")
 	cmd.Flags().DurationVar(&q.deadline, "deadline", 0, "how long the cluster may take (default 20s)")
 }
 
@@ -43,6 +44,7 @@ func newQuery(g *globals) *cobra.Command {
 	var (
 		q                          queryFlags
 		countOnly, allRows, asJSON bool
+		verbose                    bool
 		format                     string
 		first, limit               uint64
 	)
@@ -62,10 +64,11 @@ them. The answer is complete, or the command fails and says what is missing.`,
 	fl := cmd.Flags()
 	fl.BoolVar(&countOnly, "count", false, "print the count alone")
 	fl.BoolVar(&allRows, "rows", false, "print all rows, one a line")
-	fl.BoolVar(&asJSON, "json", false, `print {"count":N,"rows":[...]}`)
+	fl.BoolVar(&asJSON, "json", false, `print {"count":N,"rows":[...],"seed":"N"}`)
+	fl.BoolVarP(&verbose, "verbose", "v", false, "print the seed too, which --seed replays")
 	fl.StringVar(&format, "format", "roaring", "how rows travel: roaring or words")
-	fl.Uint64Var(&first, "first-row", 0, "a page of the answer: rows from here on")
-	fl.Uint64Var(&limit, "max-rows", 0, "at most so many rows (default all)")
+	number.Var(fl, &first, "first-row", 0, "a page of the answer: rows from here on")
+	number.Var(fl, &limit, "max-rows", 0, "at most so many rows (default all)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if format != "roaring" && format != "words" {
 			return usagef("--format: %q is neither roaring nor words", format)
@@ -88,7 +91,11 @@ them. The answer is complete, or the command fails and says what is missing.`,
 			if err != nil {
 				return &queryError{args[0], err}
 			}
-			return printAnswer(cmd.OutOrStdout(), a, first, allRows, asJSON)
+			if err := printAnswer(cmd.OutOrStdout(), a, first, allRows, asJSON); err != nil || asJSON || !verbose {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "seed %d\n", a.Seed)
+			return err
 		})
 	}
 	return cmd
@@ -97,7 +104,7 @@ them. The answer is complete, or the command fails and says what is missing.`,
 func printAnswer(w io.Writer, a client.Answer, first uint64, allRows, asJSON bool) error {
 	switch {
 	case asJSON:
-		return printJSONRows(w, a.Count, a.Rows)
+		return printJSONRows(w, a.Count, a.Rows, fmt.Sprintf(`,"seed":"%d"`, a.Seed))
 	case a.Rows == nil:
 		_, err := fmt.Fprintln(w, a.Count)
 		return err
@@ -119,57 +126,64 @@ func printAnswer(w io.Writer, a client.Answer, first uint64, allRows, asJSON boo
 }
 
 // eachRow calls f for every row in ascending order, some at a time, so that a
-// large vector is not copied whole.
-func eachRow(b *vector.Bitmap, f func(row uint32)) {
+// large vector is not copied whole; an error of f ends it.
+func eachRow(b *vector.Bitmap, f func(row uint32) error) error {
 	const step = 1 << 16
 	for next := uint64(0); next <= 1<<32-1; {
 		rows := b.Rows(next, step)
 		if len(rows) == 0 {
-			return
+			return nil
 		}
 		for _, r := range rows {
-			f(r)
+			if err := f(r); err != nil {
+				return err
+			}
 		}
 		next = uint64(rows[len(rows)-1]) + 1
 	}
+	return nil
+}
+
+// writeRows writes all rows with sep between them.
+func writeRows(bw *bufio.Writer, b *vector.Bitmap, sep string) error {
+	var buf []byte
+	first := true
+	return eachRow(b, func(row uint32) error {
+		buf = buf[:0]
+		if !first {
+			buf = append(buf, sep...)
+		}
+		first = false
+		_, err := bw.Write(strconv.AppendUint(buf, uint64(row), 10))
+		return err
+	})
 }
 
 // printRows writes all rows with sep between them and a newline at the end.
 func printRows(w io.Writer, b *vector.Bitmap, sep string) error {
-	bw := bufio.NewWriter(w)
-	var buf []byte
-	n := 0
-	eachRow(b, func(row uint32) {
-		buf = buf[:0]
-		if n++; n > 1 {
-			buf = append(buf, sep...)
-		}
-		bw.Write(strconv.AppendUint(buf, uint64(row), 10)) // the first error stays in bw
-	})
-	if n > 0 {
-		bw.WriteByte('\n')
+	if b.IsEmpty() {
+		return nil
 	}
+	bw := bufio.NewWriter(w)
+	if err := writeRows(bw, b, sep); err != nil {
+		return err
+	}
+	bw.WriteByte('\n') // an error stays in bw
 	return bw.Flush()
 }
 
 // printJSONRows writes {"count":N,"rows":[...]}, without rows where only the
-// count was asked for.
-func printJSONRows(w io.Writer, count uint64, b *vector.Bitmap) error {
-	if b == nil {
-		_, err := fmt.Fprintf(w, "{\"count\":%d}\n", count)
-		return err
-	}
+// count was asked for; more are further members.
+func printJSONRows(w io.Writer, count uint64, b *vector.Bitmap, more string) error {
 	bw := bufio.NewWriter(w)
-	fmt.Fprintf(bw, `{"count":%d,"rows":[`, count)
-	var buf []byte
-	n := 0
-	eachRow(b, func(row uint32) {
-		buf = buf[:0]
-		if n++; n > 1 {
-			buf = append(buf, ',')
+	fmt.Fprintf(bw, `{"count":%d`, count)
+	if b != nil {
+		bw.WriteString(`,"rows":[`)
+		if err := writeRows(bw, b, ","); err != nil {
+			return err
 		}
-		bw.Write(strconv.AppendUint(buf, uint64(row), 10))
-	})
-	bw.WriteString("]}\n")
+		bw.WriteByte(']')
+	}
+	fmt.Fprintf(bw, "%s}\n", more)
 	return bw.Flush()
 }

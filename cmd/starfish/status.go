@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"starfish/client"
+	"starfish/cmd/internal/number"
 	"starfish/structs"
 )
 
@@ -24,7 +25,7 @@ func newStatus(g *globals) *cobra.Command {
 		Short: "Show the slaves and the state of the cluster",
 		Long: `status shows each slave with its state (joining, serving, down), its priority
 and how many vectors it holds; and for the cluster how many vectors are known,
-under-replicated (fewer copies than wanted) and unavailable (no live copy).
+under-replicated (fewer live copies than wanted) and unavailable (no live copy).
 
 Missing are vectors that a slave should have and has not; set aside are those
 that it has and the cluster does not know: they are kept, and never served.`,
@@ -48,22 +49,39 @@ that it has and the cluster does not know: they are kept, and never served.`,
 	return cmd
 }
 
+// slaveJSON and clusterJSON only ever get more members: scripts read them.
 type slaveJSON struct {
 	Addr     string `json:"addr"`
 	State    string `json:"state"`
 	Priority *int32 `json:"priority"`
 	Members  uint64 `json:"members"`
+	Missing  uint64 `json:"missing"`
+	SetAside uint64 `json:"set_aside"`
+	Protocol uint32 `json:"protocol"`
+	Problem  string `json:"problem"`
 }
 
 type clusterJSON struct {
-	Slaves []slaveJSON `json:"slaves"`
-	Epoch  uint64      `json:"epoch"`
+	Slaves          []slaveJSON `json:"slaves"`
+	Epoch           uint64      `json:"epoch"`
+	Vectors         uint64      `json:"vectors"`
+	Replicas        uint32      `json:"replicas"`
+	UnderReplicated uint64      `json:"under_replicated"`
+	Unavailable     uint64      `json:"unavailable"`
+	Pending         uint64      `json:"pending"`
+	Release         string      `json:"release"`
 }
 
 func statusJSON(st *structs.ClusterStatus) clusterJSON {
-	c := clusterJSON{Slaves: []slaveJSON{}, Epoch: st.Epoch}
+	c := clusterJSON{
+		Slaves: []slaveJSON{}, Epoch: st.Epoch, Vectors: st.Vectors, Replicas: st.Replicas,
+		UnderReplicated: st.UnderReplicated, Unavailable: st.Unavailable, Pending: st.Pending, Release: st.Release,
+	}
 	for _, s := range st.Slaves {
-		c.Slaves = append(c.Slaves, slaveJSON{string(s.Addr), word(s.State, "SLAVE_"), s.Priority, s.Members})
+		c.Slaves = append(c.Slaves, slaveJSON{
+			Addr: string(s.Addr), State: word(s.State, "SLAVE_"), Priority: s.Priority, Members: s.Members,
+			Missing: s.Missing, SetAside: s.SetAside, Protocol: s.Protocol, Problem: s.Problem,
+		})
 	}
 	return c
 }
@@ -109,8 +127,8 @@ func newMembers(g *globals) *cobra.Command {
 		Args: usageArgs(cobra.NoArgs),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
-	cmd.Flags().Uint64Var(&from, "from", 0, "start at this id")
-	cmd.Flags().Uint64Var(&limit, "limit", 0, "list at most so many (default all)")
+	number.Var(cmd.Flags(), &from, "from", 0, "start at this id")
+	number.Var(cmd.Flags(), &limit, "limit", 0, "list at most so many (default all)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return g.withMaster(cmd, func(ctx context.Context, c *client.Client) error {
 			bw := bufio.NewWriter(cmd.OutOrStdout())

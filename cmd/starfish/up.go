@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"starfish/cmd/internal/number"
 	"starfish/master"
 	"starfish/portmap"
 	"starfish/slave"
@@ -56,13 +57,14 @@ bin/master and bin/slave.`,
 		Args: usageArgs(cobra.NoArgs),
 	}
 	fl := cmd.Flags()
-	fl.IntVar(&f.slaves, "slaves", 3, "how many slaves")
+	number.Var(fl, &f.slaves, "slaves", 3, "how many slaves")
 	fl.StringVar(&f.data, "data", "", "directory of the vectors (default: a temporary one)")
-	fl.IntVar(&f.replicas, "replicas", 2, "how many slaves hold each vector")
+	number.Var(fl, &f.replicas, "replicas", 2, "how many slaves hold each vector")
 	fl.StringVar(&f.priority, "priority", "", "priorities in the slaves' order, - for none: 1,2,-")
 	fl.StringVar(&f.balance, "balance", "random", "choice among equal holders: random")
+	_ = fl.MarkHidden("balance") // one choice is none
 	fl.StringVar(&f.coordinator, "coordinator", "random", "choice of the coordinator: random, round-robin or bandwidth")
-	fl.Uint64Var(&f.seed, "seed", 0, "replay the choices of an earlier run from its start")
+	number.Var(fl, &f.seed, "seed", 0, "replay the choices of an earlier run from its start")
 	fl.DurationVar(&f.hopTimeout, "hop-timeout", time.Second, "how long a slave may stay silent before another is asked")
 	fl.StringSliceVar(&f.listen, "listen", nil, "addresses to answer queries at, besides loopback")
 	fl.StringSliceVar(&f.allow, "allow", nil, "networks (CIDR) that may change something, besides loopback")
@@ -162,7 +164,7 @@ func parsePriorities(s string, slaves int) ([]*int32, error) {
 		if item == "-" {
 			continue
 		}
-		n, err := strconv.ParseInt(item, 10, 32)
+		n, err := number.ParseSigned(item, 32)
 		if err != nil {
 			return nil, fmt.Errorf("--priority: %q is neither a 32-bit number nor -", item)
 		}

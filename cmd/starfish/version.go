@@ -1,10 +1,11 @@
 package main
 
 import (
-	"fmt"
-	"runtime"
+	"io"
 
 	"github.com/spf13/cobra"
+
+	"starfish/cmd/internal/release"
 )
 
 // version is set by the build: -ldflags "-X main.version=1.2.3".
@@ -18,7 +19,7 @@ func newVersion() *cobra.Command {
 		Example: `  starfish version`,
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "starfish %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := io.WriteString(cmd.OutOrStdout(), release.Line("starfish", version))
 			return err
 		},
 	}

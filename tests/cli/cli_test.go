@@ -58,7 +58,7 @@ func build() (dir string, err error) {
 	if err := os.Chmod(dir, 0o755); err != nil { // for programs that are not root's
 		return "", err
 	}
-	cmd := exec.Command("go", "build", "-o", dir, "./cmd/starfish", "./cmd/slave", "./cmd/master")
+	cmd := exec.Command("go", "build", "-o", dir, "./cmd/starfish", "./cmd/slave", "./cmd/master", "./cmd/portmap") // rpcgen would hide C's
 	cmd.Dir = "../.."
 	if out, err := cmd.CombinedOutput(); err != nil {
 		os.RemoveAll(dir)
