@@ -132,12 +132,17 @@ func (s *Snapshot) AscendIntents(lo, hi uint64, f func(*Intent) bool) {
 	s.intents.Ascend(lo, func(id uint64, in *Intent) bool { return id <= hi && f(in) })
 }
 
-// UnderReplicated counts the known ids with fewer copies than replicas; of pinned
-// vectors and those of static slaves with fewer than were asked for. What a holder
-// misses is no copy.
+// UnderReplicated counts the known ids with fewer live copies than replicas; of
+// pinned vectors and those of static slaves with fewer than were asked for. What a
+// holder misses, or one that does not serve has, is no live copy.
 func (s *Snapshot) UnderReplicated(replicas int) uint64 {
-	want := make([]int, len(s.sets))
+	want, live := make([]int, len(s.sets)), make([]int, len(s.sets))
 	for i, set := range s.sets {
+		for _, n := range set.numbers {
+			if s.slaves[s.place[n]].State == Serving {
+				live[i]++
+			}
+		}
 		want[i] = replicas
 		if set.pinned || slices.ContainsFunc(set.numbers, func(n uint32) bool { return s.slaves[s.place[n]].Protocol == 1 }) {
 			want[i] = len(set.numbers)
@@ -146,10 +151,10 @@ func (s *Snapshot) UnderReplicated(replicas int) uint64 {
 	gaps := s.gaps()
 	var n uint64
 	s.ids.ascend(0, ^uint64(0), func(e entry) bool {
-		have := 0
+		have := live[e.set]
 		for _, number := range s.sets[e.set].numbers {
-			if !gaps || !s.MissingAt(s.place[number], e.id) {
-				have++
+			if i := s.place[number]; gaps && s.slaves[i].State == Serving && s.MissingAt(i, e.id) {
+				have--
 			}
 		}
 		if have < want[e.set] {

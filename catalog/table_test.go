@@ -65,7 +65,6 @@ func TestTableMembers(t *testing.T) {
 	require.EqualValues(t, 3, sl.Members)
 	_, ok = s.Slave("d")
 	require.False(t, ok)
-	require.EqualValues(t, 1, s.UnderReplicated(3))
 
 	// A static slave that joins with other ids holds those and no others.
 	tab.PutSlave(4, Slave{Addr: "c", Protocol: 1}, []Span{{12, 13}})
@@ -211,6 +210,36 @@ func TestIntents(t *testing.T) {
 	n := 0
 	tab.Snapshot().AscendIntents(8, 9, func(*Intent) bool { n++; return true })
 	require.Equal(t, 1, n)
+}
+
+// TestUnderReplicated: what counts are copies that can be asked.
+func TestUnderReplicated(t *testing.T) {
+	tab := table(t) // c, a C handler, has 10 to 12
+	tab.PutMember(5, []uint32{1, 2}, false, "", 1)
+	tab.PutMember(6, []uint32{3}, true, "", 1)
+	under := func(replicas int) uint64 { return tab.Snapshot().UnderReplicated(replicas) }
+	require.EqualValues(t, 5, under(2), "nobody serves")
+	for _, addr := range []string{"127.0.0.2", "127.0.0.10", "beta", "c"} {
+		tab.SetState(addr, Serving, "")
+	}
+	require.Zero(t, under(2))
+	require.EqualValues(t, 1, under(3), "those that are pinned or static have what was asked for")
+	tab.SetState("127.0.0.2", Down, "")
+	require.EqualValues(t, 1, under(2))
+	tab.SetState("beta", Joining, "")
+	tab.SetState("c", Down, "")
+	require.EqualValues(t, 5, under(2))
+	require.Zero(t, under(0)-4, "pinned and static ones")
+
+	tab.SetState("beta", Serving, "")
+	tab.SetState("c", Serving, "")
+	tab.SetInventory("127.0.0.2", []uint64{5}, 0)
+	require.EqualValues(t, 1, under(2), "missing on one that is down is one copy less, not two")
+	require.Zero(t, under(1))
+	tab.SetState("127.0.0.2", Serving, "")
+	require.EqualValues(t, 1, under(2))
+	tab.SetState("127.0.0.10", Down, "")
+	require.EqualValues(t, 1, under(1))
 }
 
 func TestMissing(t *testing.T) {

@@ -73,7 +73,7 @@ func TestJoinIsIdempotent(t *testing.T) {
 	}
 	st, err := w.client.MasterStatus(w.ctx())
 	require.NoError(t, err)
-	require.Contains(t, st.Slaves[3].Problem, "10.0.0.4")
+	require.Equal(t, "no host 10.0.0.4", st.Slaves[3].Problem)
 }
 
 // TestInventoryIsCompared: what a slave lacks is not asked of it, what the
@@ -84,6 +84,8 @@ func TestInventoryIsCompared(t *testing.T) {
 	s := w.slaves[three[0]]
 	s.stop()
 	w.state(catalog.Down, three[0])
+	require.EqualValues(t, 50, w.m.status().UnderReplicated)
+	require.Equal(t, "connection refused", w.m.status().Slaves[0].Problem)
 	for id := range uint64(10) {
 		s.drop(id * 5)
 	}

@@ -50,10 +50,12 @@ func (w *write) fail(st structs.QueryStatus, machines []string, format string, a
 
 // unfinished is the answer of a write that not all of its holders acknowledged.
 func (w *write) unfinished(errs map[string]error) structs.PutResponse {
-	machines := sortedKeys(errs)
-	return w.fail(structs.QUERY_UNAVAILABLE, machines,
-		"not acknowledged by %s (%v): it may or may not have happened; it is finished or undone once %s can be asked",
-		strings.Join(machines, ", "), failures(errs), strings.Join(machines, ", "))
+	whom := "it"
+	if len(errs) > 1 {
+		whom = "they"
+	}
+	return w.fail(structs.QUERY_UNAVAILABLE, sortedKeys(errs),
+		"not acknowledged by %v: it may or may not have happened; it is finished or undone once %s can be asked", failures(errs), whom)
 }
 
 func opName(op catalog.Op) string {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"starfish/catalog"
+	"starfish/peer"
 	"starfish/rpc"
 	"starfish/structs"
 )
@@ -293,9 +294,19 @@ type openError struct {
 	causes   []error
 }
 
+// add takes over what another such error says, each machine once.
 func (e *openError) add(machine string, cause error) {
+	var several *openError
+	if errors.As(cause, &several) {
+		for i, m := range several.machines {
+			if !slices.Contains(e.machines, m) {
+				e.add(m, several.causes[i])
+			}
+		}
+		return
+	}
 	e.machines = append(e.machines, machine)
-	e.causes = append(e.causes, fmt.Errorf("%s: %w", machine, cause))
+	e.causes = append(e.causes, cause)
 }
 
 func (e *openError) orNil() error {
@@ -305,8 +316,13 @@ func (e *openError) orNil() error {
 	return e
 }
 
+// Error is for people: users read it in the answer to a write.
 func (e *openError) Error() string {
-	return strings.ReplaceAll(errors.Join(e.causes...).Error(), "\n", "; ")
+	parts := make([]string, len(e.machines))
+	for i, m := range e.machines {
+		parts[i] = fmt.Sprintf("%s (%s)", m, reported(m, peer.Reason(e.causes[i])))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (e *openError) Unwrap() []error { return e.causes }

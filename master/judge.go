@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"starfish/peer"
 	"starfish/router"
@@ -17,20 +18,21 @@ func (r *run) callFailed(ctx context.Context, addr string, err error) *structs.Q
 	var dead *peer.FailedError
 	var reply *rpc.ReplyError
 	switch {
-	case errors.As(err, &dead):
-		r.blame(addr, err.Error())
+	case errors.As(err, &dead): // the pool has logged it
+		r.blame(addr, peer.Reason(err))
 	case ctx.Err() != nil:
 		resp := r.late()
 		return &resp
 	case errors.Is(err, rpc.ErrTooLong) && !errors.Is(err, rpc.ErrClosed): // nothing was sent
-		resp := refused(structs.QUERY_TOO_LARGE, failure(fmt.Sprintf("the plan of the query does not fit in a record (%v): ask in smaller ranges", err), nil, 0, nil))
+		resp := refused(structs.QUERY_TOO_LARGE, failure(fmt.Sprintf("the plan of the query does not fit in a record (%s): ask in smaller ranges", peer.Reason(err)), nil, 0, nil))
 		return &resp
 	case errors.As(err, &reply) && (errors.Is(err, rpc.ErrSystem) || errors.Is(err, rpc.ErrGarbageArgs)):
 		// It is alive and failed by itself: no machine is to blame.
-		resp := refused(structs.QUERY_FAILED, failure(fmt.Sprintf("%s failed (%v): its log says why", addr, err), nil, 0, nil))
+		resp := refused(structs.QUERY_FAILED, failure(fmt.Sprintf("%s failed (%v): its log says why", addr, reply), nil, 0, nil))
 		return &resp
 	default:
-		r.blame(addr, err.Error())
+		r.m.log.Debug("call failed", "machine", addr, "err", err)
+		r.blame(addr, peer.Reason(err))
 	}
 	return nil
 }
@@ -43,12 +45,12 @@ func (r *run) slaveFailed(ctx context.Context, addr string, plan *router.Plan, s
 		return nil
 	case st == structs.QUERY_UNAVAILABLE && len(f.FailedMachines) > 0:
 		for _, m := range f.FailedMachines {
-			r.blame(string(m), f.Message)
+			r.blame(string(m), reported(string(m), f.Message))
 		}
 		return nil
 	case st == structs.QUERY_FAILED && len(f.FailedMachines) > 0:
 		for _, m := range f.FailedMachines {
-			r.drop(string(m), f.Message)
+			r.drop(string(m), reported(string(m), f.Message))
 		}
 		return nil
 	case st == structs.QUERY_DEADLINE || ctx.Err() != nil:
@@ -58,6 +60,13 @@ func (r *run) slaveFailed(ctx context.Context, addr string, plan *router.Plan, s
 	f.Message = clip(addr + ": " + f.Message)
 	resp := refused(st, f)
 	return &resp
+}
+
+// reported is what a slave says of the machine that it could not use: with its
+// name before it, which stands beside it here anyway.
+func reported(machine, message string) string {
+	message = strings.TrimPrefix(message, machine+": ")
+	return strings.TrimPrefix(message, machine+" ")
 }
 
 // missed notes that the plan took vectors from machines that do not hold them:
@@ -92,11 +101,11 @@ func (r *run) missed(ctx context.Context, addr string, plan *router.Plan, f stru
 		r.notHeld[machine]++
 		tooMany := len(lacks) == 0 || len(lacks) > maxVerify || f.VectorsTotal > uint64(len(f.Vectors))
 		if tooMany || r.notHeld[machine] >= maxNotHeld {
-			r.drop(machine, f.Message)
+			r.drop(machine, reported(machine, f.Message))
 			continue
 		}
 		if err := r.m.mon.verify(ctx, machine, lacks); err != nil {
-			r.drop(machine, err.Error())
+			r.drop(machine, peer.Reason(err))
 		}
 	}
 }

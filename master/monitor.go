@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"starfish/catalog"
+	"starfish/peer"
 	"starfish/portmap"
 	"starfish/rpc"
 	"starfish/structs"
@@ -125,10 +126,10 @@ func (o *monitor) visit(w *watched) {
 	case err == nil:
 		o.setState(w.addr, catalog.Serving, "")
 	case !w.decided() && o.settling(err):
-		o.setState(w.addr, catalog.Joining, err.Error())
+		o.setState(w.addr, catalog.Joining, peer.Reason(err))
 		return
 	default:
-		o.setState(w.addr, catalog.Down, err.Error())
+		o.setState(w.addr, catalog.Down, peer.Reason(err))
 	}
 	if !w.decided() {
 		close(w.verdict)

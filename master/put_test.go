@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"starfish/catalog"
+	"starfish/peer"
 	"starfish/rpc"
 	"starfish/structs"
 )
@@ -345,4 +346,33 @@ func TestLinearizable(t *testing.T) {
 	last := w.rows("P:5") // the last one failed, and may have happened
 	require.Len(t, last, 1)
 	require.GreaterOrEqual(t, last[0], max(seen.Load(), writes-1))
+}
+
+// TestFailuresAreForPeople: what users read has the cause of a failure, once, and
+// not its way through the packages.
+func TestFailuresAreForPeople(t *testing.T) {
+	w := newWorld(t, nil, three[:2]...)
+	w.put(7, nil, 1)
+	bad := w.slaves[three[1]]
+	bad.setRefuse(func(string, uint64) error { return errors.New("disk full") })
+	res := w.tryPut(7, nil, 2)
+	require.Equal(t, "put of 7: not acknowledged by "+three[1]+" (it failed (SYSTEM_ERR): its log says why): it may or may not have happened; it is finished or undone once it can be asked", res.Failure.Message)
+	bad.stop()
+	w.state(catalog.Down, three[1])
+	res = w.tryPut(7, nil, 3)
+	require.Equal(t, "put of 7: an earlier write of it is not finished ("+three[1]+" (not serving)): nothing was changed, try again when the slave is back", res.Failure.Message)
+	w.slaves[three[0]].stop()
+	f := w.fails("P:7", structs.QUERY_UNAVAILABLE)
+	require.NotRegexp(t, "(peer|rpc|portmap|master): |dial tcp", f.Message)
+	require.Contains(t, f.Message, "connection refused")
+}
+
+func TestOpenErrorNamesEachMachineOnce(t *testing.T) {
+	var first, second openError
+	first.add("a", errors.New("not serving"))
+	first.add("b", &peer.FailedError{Machine: "b", Err: errors.New("b: rpc: gone")})
+	second.add("a", &first)
+	second.add("c", &first)
+	require.Equal(t, "a (not serving), b (rpc: gone)", second.Error())
+	require.Equal(t, []string{"a", "b"}, machinesOf(&second))
 }

@@ -99,6 +99,6 @@ func (m *Master) send(ctx context.Context, addr string, in catalog.Intent, body 
 func (m *Master) blameFor(addr string, err error) {
 	var dead *peer.FailedError
 	if errors.As(err, &dead) {
-		m.mon.blame(addr, err.Error())
+		m.mon.blame(addr, peer.Reason(err))
 	}
 }

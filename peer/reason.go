@@ -30,7 +30,7 @@ func Reason(err error) string {
 	case errors.As(err, &failed):
 		return Reason(failed.Err)
 	case errors.Is(err, portmap.ErrNotRegistered):
-		return "its portmapper does not know it: it does not run, or not yet"
+		return "not registered with its portmapper: it does not run, or not yet"
 	case errors.As(err, &reply):
 		return replied(reply)
 	case errors.As(err, &name):

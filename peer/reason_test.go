@@ -28,7 +28,7 @@ func TestReason(t *testing.T) {
 		{"Refused", &FailedError{Machine: "127.0.0.3", Err: fmt.Errorf("portmap: program 0x20b17001 version 1 at 127.0.0.3:20490: %w", dial)}, "connection refused"},
 		{"Wrapped", fmt.Errorf("master: inventory of 127.0.0.3: %w", &FailedError{Machine: "127.0.0.3", Err: dial}), "connection refused"},
 		{"NoPortmapper", fmt.Errorf("%w at 127.0.0.3:111: %w", portmap.ErrNoPortmapper, dial), "no portmapper answers: connection refused"},
-		{"NotRegistered", &portmap.NotRegisteredError{Prog: 1, Vers: 1}, "its portmapper does not know it: it does not run, or not yet"},
+		{"NotRegistered", &portmap.NotRegisteredError{Prog: 1, Vers: 1}, "not registered with its portmapper: it does not run, or not yet"},
 		{"Silent", &FailedError{Machine: "a", Err: errSilent}, "no answer within the hop timeout"},
 		{"Deadline", fmt.Errorf("rpc: call: %w", context.DeadlineExceeded), "no answer in time"},
 		{"DeadlineOfASocket", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, "no answer in time"},

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"starfish/peer"
 	"starfish/rpc"
 	"starfish/structs"
 )
@@ -123,11 +124,12 @@ func (c *cluster) join(ctx context.Context, since time.Time) error {
 	}
 	fault := ""
 	if err != nil {
-		fault = err.Error()
+		fault = peer.Reason(err)
 	}
 	switch {
 	case err != nil && fault != c.fault:
-		c.log.Warn("cannot join the cluster; trying again", "master", c.cfg.Master, "err", err)
+		c.log.Warn("cannot join the cluster; trying again", "master", c.cfg.Master, "why", fault)
+		c.log.Debug("cannot join the cluster", "err", err)
 	case err == nil && (c.fault != "" || !c.joined):
 		c.log.Info("joined the cluster", "master", c.cfg.Master, "machines", len(*c.members.Load()))
 	}

@@ -238,3 +238,9 @@ func TestSiblings(t *testing.T) {
 		}
 	}
 }
+
+func TestMasterTakesNoPort(t *testing.T) {
+	err := Config{Data: "d", Master: "10.0.0.5:20480"}.Check()
+	require.EqualError(t, err, `slave: the master "10.0.0.5:20480" has a port: leave it away, its portmapper knows it`)
+	require.NoError(t, Config{Data: "d", Master: "::1"}.Check())
+}

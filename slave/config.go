@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"strings"
 	"time"
@@ -99,6 +100,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.DrainTimeout = orDefault(c.DrainTimeout, 5*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if _, _, err := net.SplitHostPort(c.Master); err == nil && c.DialMaster == nil {
+		fault("the master %q has a port: leave it away, its portmapper knows it", c.Master)
 	}
 	if c.DialMaster == nil {
 		c.DialMaster = dialMaster

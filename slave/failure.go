@@ -80,17 +80,17 @@ func (s *Slave) callFailed(ctx context.Context, machine string, err error) error
 	var refused *rpc.ReplyError
 	switch {
 	case errors.As(err, &dead):
-		s.log.Info("machine failed", "machine", machine, "err", err)
-		return fail(structs.QUERY_UNAVAILABLE, err.Error(), machine)
+		s.log.Info("machine failed", "machine", machine, "why", peer.Reason(err))
+		return fail(structs.QUERY_UNAVAILABLE, machine+": "+peer.Reason(err), machine)
 	case ctx.Err() != nil:
 		return late(ctx)
 	case errors.Is(err, rpc.ErrSystem):
 		return fmt.Errorf("slave: %s answered: %w", machine, err)
 	case errors.As(err, &refused):
 		s.log.Info("machine refused a call", "machine", machine, "err", err)
-		return fail(structs.QUERY_FAILED, fmt.Sprintf("%s refused the call: %v", machine, err), machine)
+		return fail(structs.QUERY_FAILED, fmt.Sprintf("%s refused the call: %v", machine, refused), machine)
 	case errors.Is(err, rpc.ErrTooLong):
-		return fail(structs.QUERY_TOO_LARGE, fmt.Sprintf("the list for %s does not fit a record: %v", machine, err))
+		return fail(structs.QUERY_TOO_LARGE, fmt.Sprintf("the list for %s does not fit a record: %s", machine, peer.Reason(err)))
 	}
 	return fmt.Errorf("slave: calling %s: %w", machine, err)
 }

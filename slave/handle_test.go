@@ -147,6 +147,7 @@ func TestThirdHopIsNamed(t *testing.T) {
 		}
 		require.Equal(t, structs.QUERY_UNAVAILABLE, r2.Status)
 		require.Equal(t, machineNames(want), r2.Failure.FailedMachines)
+		require.Regexp(t, "^"+want+": (connection refused|no answer within the hop timeout|nothing at .*)$", r2.Failure.Message)
 		require.Equal(t, structs.QUERY_UNAVAILABLE, co.Status)
 		require.Equal(t, machineNames(want), co.Failure.FailedMachines)
 		require.Equal(t, machineNames(want), co1.FailedMachines)

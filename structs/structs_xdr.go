@@ -1616,7 +1616,7 @@ type ClusterStatus struct {
 	Slaves          []SlaveStatus
 	Epoch           uint64
 	Vectors         uint64 // known ids
-	UnderReplicated uint64 // of them, with fewer holders than replicas
+	UnderReplicated uint64 // of them, with fewer live copies than wanted
 	Unavailable     uint64 // of them, without a live holder
 	Pending         uint64 // writes that are not finished
 	Replicas        uint32
