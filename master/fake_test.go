@@ -252,20 +252,26 @@ func (s fakeV2) HandleQuery(ctx context.Context, a structs.HandleQuery2Args) (st
 	if err != nil {
 		return structs.RowsResponse{}, err
 	}
-	if lacks := s.or(dst, ids); len(lacks) > 0 {
+	var absent []structs.AbsentVector
+	if lacks := s.or(dst, ids); len(lacks) <= int(a.MaxAbsent) {
+		for _, id := range lacks {
+			absent = append(absent, structs.AbsentVector{Id: id, Revision: s.get(id).revision})
+		}
+	} else {
 		return structs.RowsResponse{Status: structs.QUERY_NOT_HELD, Failure: structs.QueryFailure{
 			Message: "not held", Vectors: lacks, VectorsTotal: uint64(len(lacks)), FailedMachines: []structs.MachineName{structs.MachineName(s.addr)}}}, nil
 	}
 	out, err := rows.Encode(dst, a.Format)
-	return structs.RowsResponse{Rows: out}, err
+	return structs.RowsResponse{Leg: structs.LegAnswer{Rows: out, Absent: absent}}, err
 }
 
 // Coordinate takes every leg from its machine.
-func (s fakeV2) Coordinate(ctx context.Context, a structs.Coordinate2Args) (structs.QueryResponse, error) {
+func (s fakeV2) Coordinate(ctx context.Context, a structs.Coordinate2Args) (structs.Coordinate2Response, error) {
 	if err := s.note("coordinate", 0); err != nil {
-		return structs.QueryResponse{}, err
+		return structs.Coordinate2Response{}, err
 	}
 	var all *vector.Bitmap
+	var absent []structs.AbsentVector
 	for _, rg := range a.Ranges {
 		part := vector.New()
 		for n := rg.List; n != nil; {
@@ -276,7 +282,7 @@ func (s fakeV2) Coordinate(ctx context.Context, a structs.Coordinate2Args) (stru
 				*next = &structs.MachineVecNode{MachineAddr: machine, Vector: n.Vector}
 				next = &(*next).Next
 			}
-			if failed := s.leg(ctx, machine, head, part); failed != nil {
+			if failed := s.leg(ctx, machine, head, part, a.MaxAbsent, &absent); failed != nil {
 				return *failed, nil
 			}
 		}
@@ -287,12 +293,12 @@ func (s fakeV2) Coordinate(ctx context.Context, a structs.Coordinate2Args) (stru
 		}
 	}
 	out, err := rows.EncodeFrom(all.Page(a.FirstRow, a.MaxRows), a.FirstRow, a.Format)
-	return structs.QueryResponse{Answer: structs.QueryAnswer{Count: all.Count(), Rows: out}}, err
+	return structs.Coordinate2Response{Result: structs.CoordinatedAnswer{Answer: structs.QueryAnswer{Count: all.Count(), Rows: out}, Absent: absent}}, err
 }
 
-func (s fakeV2) leg(ctx context.Context, machine string, list structs.MachineVecList, part *vector.Bitmap) *structs.QueryResponse {
+func (s fakeV2) leg(ctx context.Context, machine string, list structs.MachineVecList, part *vector.Bitmap, most uint32, absent *[]structs.AbsentVector) *structs.Coordinate2Response {
 	var res structs.RowsResponse
-	args := structs.HandleQuery2Args{List: list, Format: structs.BITMAP_ROARING}
+	args := structs.HandleQuery2Args{List: list, Format: structs.BITMAP_ROARING, MaxAbsent: most}
 	var err error
 	if machine == s.addr {
 		res, err = s.HandleQuery(ctx, args)
@@ -303,12 +309,13 @@ func (s fakeV2) leg(ctx context.Context, machine string, list structs.MachineVec
 		})
 	}
 	if err != nil {
-		return &structs.QueryResponse{Status: structs.QUERY_UNAVAILABLE, Failure: structs.QueryFailure{Message: err.Error(), FailedMachines: []structs.MachineName{structs.MachineName(machine)}}}
+		return &structs.Coordinate2Response{Status: structs.QUERY_UNAVAILABLE, Failure: structs.QueryFailure{Message: err.Error(), FailedMachines: []structs.MachineName{structs.MachineName(machine)}}}
 	}
 	if res.Status != structs.QUERY_OK {
-		return &structs.QueryResponse{Status: res.Status, Failure: res.Failure}
+		return &structs.Coordinate2Response{Status: res.Status, Failure: res.Failure}
 	}
-	b, err := rows.Decode(&res.Rows)
+	*absent = append(*absent, res.Leg.Absent...)
+	b, err := rows.Decode(&res.Leg.Rows)
 	require.NoError(s.fleet.t, err)
 	part.Or(b)
 	return nil

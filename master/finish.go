@@ -138,7 +138,7 @@ func (f *finisher) resolve(ctx context.Context, in catalog.Intent) error {
 	if away != nil {
 		return away
 	}
-	if err := f.m.cat.Finish(ctx, in.ID, in.Revision); err != nil {
+	if err := f.m.finish(ctx, in); err != nil {
 		return fmt.Errorf("master: finish write %d of %d: %w", in.Revision, in.ID, err)
 	}
 	f.m.log.Info("unfinished write finished", "id", in.ID, "revision", in.Revision, "holders", strings.Join(in.Holders, " "))
@@ -226,7 +226,7 @@ func (f *finisher) rewrite(ctx context.Context, in catalog.Intent, body structs.
 	if err := failures(f.m.sendAll(ctx, in, body)); err != nil {
 		return in, err
 	}
-	return in, f.m.cat.Finish(ctx, in.ID, in.Revision)
+	return in, f.m.finish(ctx, in)
 }
 
 // undo ends a write that no holder has. A slave that was stopped may still have

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -36,11 +37,12 @@ type findings struct {
 func (o *monitor) compare(w *watched, st catalog.State) error {
 	w.mu.Lock()
 	asked, compared, instance := w.asked, w.compared, w.instance
+	rests := time.Now().Before(w.rest)
 	w.mu.Unlock()
+	if st == catalog.Serving && (rests || asked == compared) {
+		return nil
+	}
 	if asked == compared {
-		if st == catalog.Serving {
-			return nil
-		}
 		page, err := o.page(o.ctx, w.addr, 0, 1)
 		if err != nil {
 			return err
@@ -58,6 +60,7 @@ func (o *monitor) compare(w *watched, st catalog.State) error {
 	}
 	w.mu.Lock()
 	w.compared, w.instance = asked, instance
+	w.rest = time.Now().Add(restVisits * o.m.cfg.ProbeInterval)
 	w.mu.Unlock()
 	if err := o.twin(w, instance); err != nil {
 		w.end(nil)

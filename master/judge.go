@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"starfish/peer"
@@ -68,46 +67,3 @@ func reported(machine, message string) string {
 	message = strings.TrimPrefix(message, machine+": ")
 	return strings.TrimPrefix(message, machine+" ")
 }
-
-// missed notes that the plan took vectors from machines that do not hold them:
-// what really is missing is not routed there any more.
-func (r *run) missed(ctx context.Context, addr string, plan *router.Plan, f structs.QueryFailure) {
-	asked := make(map[uint64]bool, len(f.Vectors))
-	for _, id := range f.Vectors {
-		asked[id] = true
-	}
-	ids := map[string][]uint64{}
-	for _, rg := range plan.Ranges {
-		for _, leg := range rg.Legs {
-			for _, id := range leg.IDs {
-				if asked[id] && !slices.Contains(ids[leg.Machine], id) {
-					ids[leg.Machine] = append(ids[leg.Machine], id)
-				}
-			}
-		}
-	}
-	if len(f.FailedMachines) == 1 { // it says itself whose they are
-		one := string(f.FailedMachines[0])
-		ids = map[string][]uint64{one: ids[one]}
-	}
-	if len(ids) == 0 {
-		ids[addr] = nil
-	}
-	if r.notHeld == nil {
-		r.notHeld = map[string]int{}
-	}
-	for machine, lacks := range ids {
-		r.m.mon.recompare(machine)
-		r.notHeld[machine]++
-		tooMany := len(lacks) == 0 || len(lacks) > maxVerify || f.VectorsTotal > uint64(len(f.Vectors))
-		if tooMany || r.notHeld[machine] >= maxNotHeld {
-			r.drop(machine, reported(machine, f.Message))
-			continue
-		}
-		if err := r.m.mon.verify(ctx, machine, lacks); err != nil {
-			r.drop(machine, peer.Reason(err))
-		}
-	}
-}
-
-const maxVerify = 64 // ids that are looked for one by one

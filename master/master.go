@@ -3,9 +3,10 @@
 // plan to a slave, and runs again on other holders what failed. It takes puts and
 // deletes to all holders of a vector, watches the slaves and keeps the catalog.
 //
-// Reading the source: query.go is a query's way, put.go a write's; monitor.go and
-// inventory.go decide which slaves serve; finish.go ends writes that a failure
-// left open; v1.go and v2.go are the two versions of the program.
+// Reading the source: query.go is a query's way, plan.go runs its plan, judge.go
+// and absent.go look at what came back; put.go is a write's way; monitor.go and inventory.go
+// decide which slaves serve; finish.go ends writes that a failure left open; v1.go
+// and v2.go are the two versions of the program.
 package master
 
 import (
@@ -17,6 +18,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"starfish/catalog"
 	"starfish/catalog/local"
@@ -38,6 +40,7 @@ type Master struct {
 	fin    *finisher
 	draw   *seeds
 	budget budget // of the plans in flight
+	reads  reads
 	ids    idLocks
 	joins  sync.Mutex // one join at a time
 
@@ -92,10 +95,18 @@ func New(cfg Config) (*Master, error) {
 
 const backgroundJobs = 16
 
-// background runs f, at most backgroundJobs of them at a time, until the master
-// ends.
-func (m *Master) background(f func(ctx context.Context)) {
+// background runs f once after is closed, or DefaultDeadline has passed, at most
+// backgroundJobs at a time, until the master ends.
+func (m *Master) background(after <-chan struct{}, f func(ctx context.Context)) {
 	m.bg.Go(func() {
+		late := time.NewTimer(DefaultDeadline)
+		defer late.Stop()
+		select {
+		case <-after:
+		case <-late.C:
+		case <-m.ctx.Done():
+			return
+		}
 		select {
 		case m.slots <- struct{}{}:
 			defer func() { <-m.slots }()
@@ -180,6 +191,15 @@ func (m *Master) announce(door *door) {
 	if m.mon.lookAround(m.ctx); m.ctx.Err() == nil {
 		close(m.ready)
 	}
+}
+
+// finish makes an open write the state of its id, which is locked.
+func (m *Master) finish(ctx context.Context, in catalog.Intent) error {
+	err := m.cat.Finish(ctx, in.ID, in.Revision)
+	if err == nil && in.Op == catalog.Delete {
+		m.reads.erased(in.Revision)
+	}
+	return err
 }
 
 // Close ends a Master at once. Run does it by itself.

@@ -40,6 +40,7 @@ type watched struct {
 	instance uint64        // of the slave process, at the last comparison
 	asked    int           // comparisons of the inventory asked for
 	compared int           // the last one that was done; behind asked: do it
+	rest     time.Time     // before it a slave that serves is not compared again
 	inventory
 }
 
@@ -234,8 +235,20 @@ func (o *monitor) joined(addr string, instance uint64) {
 	}
 }
 
-// recompare asks for a comparison of the slave's inventory at the next visit.
+// recompare asks for a comparison of the slave's inventory now.
 func (o *monitor) recompare(addr string) {
+	if w := o.slave(addr); w != nil {
+		w.mu.Lock()
+		w.asked++
+		w.rest = time.Time{}
+		w.mu.Unlock()
+		w.wake()
+	}
+}
+
+// recompareSoon is recompare for those who may ask with every query: comparisons of
+// a slave that serves are restVisits of its visits apart.
+func (o *monitor) recompareSoon(addr string) {
 	if w := o.slave(addr); w != nil {
 		w.mu.Lock()
 		w.asked++
@@ -243,6 +256,8 @@ func (o *monitor) recompare(addr string) {
 		w.wake()
 	}
 }
+
+const restVisits = 10
 
 // lookAround has every slave visited, and waits until each was at least once.
 func (o *monitor) lookAround(ctx context.Context) {

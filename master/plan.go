@@ -63,6 +63,7 @@ func (r *run) askHolder(ctx context.Context, plan *router.Plan, addr string, id 
 			Result:     structs.RowBitmap{Format: structs.BITMAP_WORDS},
 			Format:     structs.BITMAP_ROARING,
 			DeadlineMs: remaining(ctx),
+			MaxAbsent:  1,
 		})
 		return err
 	})
@@ -72,7 +73,14 @@ func (r *run) askHolder(ctx context.Context, plan *router.Plan, addr string, id 
 	if res.Status != structs.QUERY_OK {
 		return r.slaveFailed(ctx, addr, plan, res.Status, res.Failure)
 	}
-	b, err := rows.Decode(&res.Rows)
+	if len(res.Leg.Absent) > 0 {
+		if !r.judge(ctx, plan, res.Leg.Absent) {
+			return nil
+		}
+		resp := noSuchVector(id)
+		return &resp
+	}
+	b, err := rows.Decode(&res.Leg.Rows)
 	if err != nil {
 		return r.callFailed(ctx, addr, &peer.FailedError{Machine: addr, Err: fmt.Errorf("it answered with a bitmap that is none: %w", err)})
 	}
@@ -113,8 +121,9 @@ func (r *run) coordinate(ctx context.Context, plan *router.Plan) *structs.QueryR
 		DeadlineMs: remaining(ctx),
 		FirstRow:   r.req.FirstRow,
 		MaxRows:    r.req.MaxRows,
+		MaxAbsent:  structs.MAX_ABSENT,
 	}
-	var res structs.QueryResponse
+	var res structs.Coordinate2Response
 	err := r.m.pool.Call(ctx, plan.Coordinator, func(ctx context.Context, c rpc.Caller) (err error) {
 		res, err = structs.NewSlaveProgSlaveV2Client(c).Coordinate(ctx, args)
 		return err
@@ -125,7 +134,10 @@ func (r *run) coordinate(ctx context.Context, plan *router.Plan) *structs.QueryR
 	if res.Status != structs.QUERY_OK {
 		return r.slaveFailed(ctx, plan.Coordinator, plan, res.Status, res.Failure)
 	}
-	return &res
+	if !r.judge(ctx, plan, res.Result.Absent) {
+		return nil
+	}
+	return &structs.QueryResponse{Answer: res.Result.Answer}
 }
 
 // wireRanges writes the plan as lists, one a range, each machine in it once and

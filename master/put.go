@@ -86,7 +86,7 @@ func (w *write) run(ctx context.Context) structs.PutResponse {
 		w.m.fin.wake()
 		return w.unfinished(errs)
 	}
-	if err := w.m.cat.Finish(ctx, w.id, w.intent.Revision); err != nil {
+	if err := w.m.finish(ctx, w.intent); err != nil {
 		w.m.log.Error("finish of a write", "id", w.id, "err", err)
 		w.m.fin.wake()
 		return w.fail(structs.QUERY_FAILED, nil, "the catalog could not note its end (%v): it may or may not have happened", err)

@@ -23,6 +23,7 @@ type run struct {
 	req  structs.QueryRequest
 	seed uint64
 	turn uint64
+	read *reading // nil where it is only explained
 
 	explain bool // make a plan to show, not to run
 
@@ -48,6 +49,8 @@ func (m *Master) query(ctx context.Context, req structs.QueryRequest) structs.Qu
 	ctx, cancel := context.WithTimeout(ctx, deadlineOf(req))
 	defer cancel()
 	r := m.newRun(q, req)
+	r.read = m.reads.begin()
+	defer m.reads.end(r.read)
 	begin := time.Now()
 	resp := r.loop(ctx)
 	if !m.log.Enabled(ctx, slog.LevelDebug) {
@@ -133,7 +136,8 @@ func (r *run) route(ctx context.Context) (*router.Plan, *catalog.Snapshot, *stru
 		case err == nil:
 			return plan, snap, nil
 		case errors.Is(err, router.ErrNoSuchVector):
-			return fail(structs.QUERY_NO_SUCH_VECTOR, failure(fmt.Sprintf("no such vector: %d was never put, or was deleted", r.q.ID()), []uint64{r.q.ID()}, 1, nil))
+			resp := noSuchVector(r.q.ID())
+			return nil, nil, &resp
 		case errors.As(err, &large):
 			return fail(structs.QUERY_TOO_LARGE, failure(err.Error()+": ask in smaller ranges", nil, 0, nil))
 		case errors.As(err, &pending):
@@ -152,6 +156,10 @@ func (r *run) route(ctx context.Context) (*router.Plan, *catalog.Snapshot, *stru
 			return fail(structs.QUERY_FAILED, failure(err.Error(), nil, 0, nil))
 		}
 	}
+}
+
+func noSuchVector(id uint64) structs.QueryResponse {
+	return refused(structs.QUERY_NO_SUCH_VECTOR, failure(fmt.Sprintf("no such vector: %d was never put, or was deleted", id), []uint64{id}, 1, nil))
 }
 
 // await waits for the change; false where the time is up first.

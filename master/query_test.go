@@ -264,7 +264,7 @@ func TestLiesAboutNotHeld(t *testing.T) {
 	}
 	s.mu.Lock()
 	s.answer = func(uint64) *structs.RowsResponse {
-		return &structs.RowsResponse{Rows: structs.RowBitmap{Format: structs.BITMAP_ROARING, Roaring: []byte("nonsense")}}
+		return &structs.RowsResponse{Leg: structs.LegAnswer{Rows: structs.RowBitmap{Format: structs.BITMAP_ROARING, Roaring: []byte("nonsense")}}}
 	}
 	s.mu.Unlock()
 	for range 8 {

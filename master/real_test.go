@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -28,6 +29,7 @@ func seeded(t testing.TB) *rand.Rand {
 type realSlaves struct {
 	t    testing.TB
 	dir  string
+	hop  time.Duration // 0: testHop
 	join func(context.Context, string) (*rpc.Client, error)
 	mu   sync.Mutex
 	at   map[string]string
@@ -46,7 +48,7 @@ func (r *realSlaves) dial(ctx context.Context, machine string, _ uint32) (*rpc.C
 
 func (r *realSlaves) start(addr string) {
 	s, err := slave.New(slave.Config{Addr: addr, Port: slave.AnyPort, Master: "127.0.0.1", Data: filepath.Join(r.dir, addr),
-		HopTimeout: testHop, JoinInterval: 100 * time.Millisecond, NoPortmap: true, Logger: testLogger(), Dial: r.dial, DialMaster: r.join})
+		HopTimeout: cmp.Or(r.hop, testHop), JoinInterval: 100 * time.Millisecond, NoPortmap: true, Logger: testLogger(), Dial: r.dial, DialMaster: r.join})
 	require.NoError(r.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -10,14 +10,19 @@ import (
 	"starfish/structs"
 )
 
-// vacate has those that held the id before, and shall not any more, forget it,
-// in the background. Who cannot be reached is swept when it is back.
+// vacate has those that held the id before, and shall not any more, forget it, in
+// the background and after the queries that may still ask them for it. Who cannot
+// be reached is swept when it is back.
 func (m *Master) vacate(before []string, in catalog.Intent) {
+	var past <-chan struct{}
 	for _, h := range before {
 		if slices.Contains(in.Holders, h) {
 			continue
 		}
-		m.background(func(ctx context.Context) {
+		if past == nil {
+			past = m.reads.past()
+		}
+		m.background(past, func(ctx context.Context) {
 			gone := catalog.Intent{ID: in.ID, Revision: in.Revision, Op: catalog.Delete}
 			if err := m.forget(ctx, h, gone); err != nil {
 				m.log.Warn("old copy not removed yet", "addr", h, "id", in.ID, "err", err)

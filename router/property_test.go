@@ -210,3 +210,16 @@ func (w *world) checkPlan(t *rapid.T, q query.Query, plan *Plan) {
 		require.True(t, !q.Point && s.Protocol == 2 && s.State == catalog.Serving && !w.exclude[s.Addr])
 	}
 }
+
+// TestShown: an id is shown where a plan has it, or would if somebody could be asked.
+func TestShown(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		for id := range uint64(maxDrawn + 5) {
+			_, exists := w.holders[id]
+			require.Equal(t, exists || w.waits[id], Shown(w.snap, id), "%d", id)
+			_, err := Route(w.snap, query.Query{Point: true, Ranges: []query.Range{{Spans: []query.Span{{Lo: id, Hi: id}}}}}, Options{})
+			require.Equal(t, !Shown(w.snap, id), errors.Is(err, ErrNoSuchVector), "%d", id)
+		}
+	})
+}

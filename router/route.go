@@ -128,15 +128,31 @@ func (r *route) walk(spans []catalog.Span, f func(*vector) bool) {
 // write makes v the vector of an open write; false: queries do not see it.
 func (r *route) write(in *catalog.Intent, v *vector) bool {
 	*v = vector{id: in.ID, size: in.Bytes, in: in}
-	if len(in.Confirmed) == 0 {
+	switch {
+	case len(in.Confirmed) == 0:
 		v.place, v.pending = -1, true
+	case in.Op == catalog.Put:
+		v.decision = r.confirmed(in)
+	}
+	return shown(in)
+}
+
+// shown says whether queries see the vector of an open write, or wait for it.
+func shown(in *catalog.Intent) bool {
+	if len(in.Confirmed) == 0 {
 		return in.Seen
 	}
-	if in.Op == catalog.Delete {
-		return false
+	return in.Op != catalog.Delete
+}
+
+// Shown says whether a plan made of snap has the vector. One that it leaves out is
+// empty to queries.
+func Shown(snap *catalog.Snapshot, id uint64) bool {
+	if in, open := snap.Pending(id); open {
+		return shown(&in)
 	}
-	v.decision = r.confirmed(in)
-	return true
+	_, known := snap.Member(id)
+	return known
 }
 
 // rangePlan makes the plan of one range; r.bad says that it cannot be run.

@@ -38,7 +38,7 @@ func BenchmarkHandleQuery(b *testing.B) {
 			v2 := structs.NewSlaveProgSlaveV2Client(rpc.Caller(conn))
 			for b.Loop() {
 				r, err := v2.Coordinate(b.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: list(nodes[:hops]...)}}})
-				if err != nil || r.Answer.Rows.Words[0] != uint64(want) {
+				if err != nil || r.Result.Answer.Rows.Words[0] != uint64(want) {
 					b.Fatal(r, err)
 				}
 			}

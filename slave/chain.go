@@ -15,13 +15,13 @@ import (
 )
 
 // orOwn adds this machine's own vectors to sum.
-func (s *Slave) orOwn(ctx context.Context, ids []uint64, sum *vector.Bitmap) error {
+func (s *Slave) orOwn(ctx context.Context, ids []uint64, sum *vector.Bitmap, lacks *absents) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	var missing []uint64
+	var absent []vector.Absent
 	err := s.compute(ctx, func() (err error) {
-		missing, err = s.store.OrInto(ctx, ids, sum)
+		absent, err = s.store.OrInto(ctx, ids, sum)
 		return err
 	})
 	switch {
@@ -30,21 +30,19 @@ func (s *Slave) orOwn(ctx context.Context, ids []uint64, sum *vector.Bitmap) err
 	case err != nil:
 		s.log.Error("reading the store failed", "err", err)
 		return fail(structs.QUERY_FAILED, fmt.Sprintf("%s cannot read its store: its log says why", s.cfg.Addr), s.cfg.Addr)
-	case len(missing) > 0:
-		return notHeld(s.cfg.Addr, missing)
 	}
-	return nil
+	return lacks.add(s.cfg.Addr, wireAbsent(absent))
 }
 
 // runRange adds all vectors of a list to sum, in version 2: its own first, then
 // hop by hop along the chain, or every machine at once. C handlers, which have
 // only words and no deadline, are called aside with their own nodes.
-func (s *Slave) runRange(ctx context.Context, list structs.MachineVecList, strategy structs.RangeStrategy, sum *vector.Bitmap) error {
+func (s *Slave) runRange(ctx context.Context, list structs.MachineVecList, strategy structs.RangeStrategy, sum *vector.Bitmap, lacks *absents) error {
 	l, err := s.split(ctx, list)
 	if err != nil {
 		return err
 	}
-	if err := s.orOwn(ctx, l.own, sum); err != nil {
+	if err := s.orOwn(ctx, l.own, sum, lacks); err != nil {
 		return err
 	}
 	var parts []func(context.Context, *vector.Bitmap) error
@@ -54,7 +52,7 @@ func (s *Slave) runRange(ctx context.Context, list structs.MachineVecList, strat
 		case g.target.static:
 			parts = append(parts, func(ctx context.Context, sum *vector.Bitmap) error { return s.callStatic(ctx, g, sum) })
 		case strategy == structs.RANGE_FAN_OUT:
-			parts = append(parts, func(ctx context.Context, sum *vector.Bitmap) error { return s.callParted(ctx, g, sum) })
+			parts = append(parts, func(ctx context.Context, sum *vector.Bitmap) error { return s.callParted(ctx, g, sum, lacks) })
 		default:
 			chain = append(chain, g)
 		}
@@ -63,10 +61,10 @@ func (s *Slave) runRange(ctx context.Context, list structs.MachineVecList, strat
 		if len(chain) == 0 {
 			return nil
 		}
-		return s.callNext(ctx, chain, sum)
+		return s.callNext(ctx, chain, sum, lacks)
 	}
 	if len(chain) > 0 {
-		parts = append(parts, func(ctx context.Context, sum *vector.Bitmap) error { return s.callNext(ctx, chain, sum) })
+		parts = append(parts, func(ctx context.Context, sum *vector.Bitmap) error { return s.callNext(ctx, chain, sum, lacks) })
 	}
 	return s.orParts(ctx, parts, sum)
 }
@@ -95,7 +93,7 @@ func (s *Slave) orParts(ctx context.Context, parts []func(context.Context, *vect
 
 // callNext hands sum and the list of the legs to the first of their machines,
 // and replaces sum by what comes back.
-func (s *Slave) callNext(ctx context.Context, chain []*leg, sum *vector.Bitmap) error {
+func (s *Slave) callNext(ctx context.Context, chain []*leg, sum *vector.Bitmap, lacks *absents) error {
 	next := chain[0]
 	var so structs.RowBitmap
 	err := s.compute(ctx, func() (err error) {
@@ -111,7 +109,7 @@ func (s *Slave) callNext(ctx context.Context, chain []*leg, sum *vector.Bitmap) 
 	var res structs.RowsResponse
 	err = s.pool.Call(ctx, next.target.dial, func(ctx context.Context, c rpc.Caller) (err error) {
 		res, err = structs.NewSlaveProgSlaveV2Client(c).HandleQuery(ctx, structs.HandleQuery2Args{
-			List: list, Result: so, Format: structs.BITMAP_ROARING, DeadlineMs: remaining(ctx),
+			List: list, Result: so, Format: structs.BITMAP_ROARING, DeadlineMs: remaining(ctx), MaxAbsent: lacks.room(),
 		})
 		return err
 	})
@@ -121,8 +119,11 @@ func (s *Slave) callNext(ctx context.Context, chain []*leg, sum *vector.Bitmap) 
 	if res.Status != structs.QUERY_OK {
 		return &failure{status: res.Status, QueryFailure: res.Failure}
 	}
+	if err := lacks.add(next.machine, res.Leg.Absent); err != nil {
+		return err
+	}
 	return s.compute(ctx, func() error {
-		b, err := rows.Decode(&res.Rows)
+		b, err := rows.Decode(&res.Leg.Rows)
 		if err != nil {
 			return fail(structs.QUERY_UNAVAILABLE, fmt.Sprintf("%s answered with what is no bitmap: %v", next.machine, err), next.machine)
 		}
@@ -133,14 +134,14 @@ func (s *Slave) callNext(ctx context.Context, chain []*leg, sum *vector.Bitmap) 
 
 // callParted is callNext for one machine and an empty sum. Vectors that are too
 // large together for one record come in several, each of which fits alone.
-func (s *Slave) callParted(ctx context.Context, g *leg, sum *vector.Bitmap) error {
-	err := s.callNext(ctx, []*leg{g}, sum)
+func (s *Slave) callParted(ctx context.Context, g *leg, sum *vector.Bitmap, lacks *absents) error {
+	err := s.callNext(ctx, []*leg{g}, sum, lacks)
 	if f := (*failure)(nil); g.nodes < 2 || !errors.As(err, &f) || f.status != structs.QUERY_TOO_LARGE {
 		return err
 	}
 	for _, half := range g.halves() {
 		b := vector.New()
-		if err := s.callParted(ctx, half, b); err != nil {
+		if err := s.callParted(ctx, half, b, lacks); err != nil {
 			return err
 		}
 		if err := s.compute(ctx, func() error { sum.Or(b); return nil }); err != nil {

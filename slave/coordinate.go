@@ -12,8 +12,8 @@ import (
 
 // coordinate runs the ranges at once and ANDs their results, beginning with the
 // first that is there. All of them run to their end, also where one is empty:
-// an answer is complete or an error.
-func (s *Slave) coordinate(ctx context.Context, ranges []structs.RangePlan) (*vector.Bitmap, error) {
+// an answer is complete but for what lacks names, or an error.
+func (s *Slave) coordinate(ctx context.Context, ranges []structs.RangePlan, lacks *absents) (*vector.Bitmap, error) {
 	select {
 	case s.coordinating <- struct{}{}:
 		defer func() { <-s.coordinating }()
@@ -27,7 +27,7 @@ func (s *Slave) coordinate(ctx context.Context, ranges []structs.RangePlan) (*ve
 	for _, r := range ranges {
 		g.run(func(ctx context.Context) error {
 			b := vector.New()
-			if err := s.runRange(ctx, r.List, r.Strategy, b); err != nil {
+			if err := s.runRange(ctx, r.List, r.Strategy, b, lacks); err != nil {
 				return err
 			}
 			return s.compute(ctx, func() error {

@@ -43,19 +43,19 @@ func TestCoordinate(t *testing.T) {
 					r, err := v2.Coordinate(t.Context(), args)
 					require.NoError(t, err)
 					require.Equal(t, structs.QUERY_OK, r.Status, "%+v", r.Failure)
-					require.Equal(t, want.Count(), r.Answer.Count)
-					require.Equal(t, format, r.Answer.Rows.Format)
-					require.True(t, words(t, r.Answer.Rows).Equal(want))
+					require.Equal(t, want.Count(), r.Result.Answer.Count)
+					require.Equal(t, format, r.Result.Answer.Rows.Format)
+					require.True(t, words(t, r.Result.Answer.Rows).Equal(want))
 				}
 				args.FirstRow, args.MaxRows = 3, 2
 				r, err := v2.Coordinate(t.Context(), args)
 				require.NoError(t, err)
-				require.Equal(t, want.Count(), r.Answer.Count, "of the whole")
-				require.True(t, words(t, r.Answer.Rows).Equal(want.Page(3, 2)))
+				require.Equal(t, want.Count(), r.Result.Answer.Count, "of the whole")
+				require.True(t, words(t, r.Result.Answer.Rows).Equal(want.Page(3, 2)))
 				args.Format = structs.BITMAP_NONE
 				r, err = v2.Coordinate(t.Context(), args)
 				require.NoError(t, err)
-				require.Equal(t, structs.QueryAnswer{Count: want.Count(), Rows: structs.RowBitmap{Format: structs.BITMAP_NONE}}, r.Answer)
+				require.Equal(t, structs.QueryAnswer{Count: want.Count(), Rows: structs.RowBitmap{Format: structs.BITMAP_NONE}}, r.Result.Answer)
 			})
 		}
 	}
@@ -129,13 +129,13 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 		co, err = tcp.Coordinate(t.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: list(node{a, 1}, node{a, 2})}}, FirstRow: first, MaxRows: 1})
 		require.NoError(t, err)
 		require.Equal(t, structs.QUERY_OK, co.Status, "%+v", co.Failure)
-		require.Equal(t, want, append([]uint64(nil), co.Answer.Rows.Words...), "from row %d on", first)
-		require.Equal(t, uint64(5001), co.Answer.Count)
+		require.Equal(t, want, append([]uint64(nil), co.Result.Answer.Rows.Words...), "from row %d on", first)
+		require.Equal(t, uint64(5001), co.Result.Answer.Count)
 	}
 	co, err = udp.Coordinate(t.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: list(node{a, 1}, node{a, 2})}}, Format: structs.BITMAP_ROARING, FirstRow: 100, MaxRows: 10})
 	require.NoError(t, err)
 	require.Equal(t, structs.QUERY_OK, co.Status)
-	require.Equal(t, uint64(5001), co.Answer.Count)
+	require.Equal(t, uint64(5001), co.Result.Answer.Count)
 
 	var many []node
 	for i := range uint64(3000) {

@@ -63,7 +63,7 @@ func TestHandleQueryLists(t *testing.T) {
 				r2, err := structs.NewSlaveProgSlaveV2Client(conn).HandleQuery(t.Context(), args)
 				require.NoError(t, err)
 				require.Equal(t, structs.QUERY_OK, r2.Status, "%+v", r2.Failure)
-				require.True(t, words(t, r2.Rows).Equal(vector.FromWord(uint64(tt.want))))
+				require.True(t, words(t, r2.Leg.Rows).Equal(vector.FromWord(uint64(tt.want))))
 			})
 		}
 	}
@@ -103,7 +103,7 @@ func TestRowsAboveAWord(t *testing.T) {
 	require.ErrorIs(t, err, rpc.ErrSystem)
 	r2, err := f.v2(a).HandleQuery(t.Context(), structs.HandleQuery2Args{List: list(node{a, 0}, node{b, 10}, node{c, 29}), Format: structs.BITMAP_ROARING})
 	require.NoError(t, err)
-	require.True(t, words(t, r2.Rows).Equal(vector.New(0, 10, 64)))
+	require.True(t, words(t, r2.Leg.Rows).Equal(vector.New(0, 10, 64)))
 }
 
 func TestMalformedArguments(t *testing.T) {
@@ -229,10 +229,10 @@ type slowHandler2 struct{ *slowHandler }
 
 func (h slowHandler2) HandleQuery(ctx context.Context, arg structs.HandleQuery2Args) (structs.RowsResponse, error) {
 	h.wait(ctx)
-	return structs.RowsResponse{Rows: arg.Result}, nil
+	return structs.RowsResponse{Leg: structs.LegAnswer{Rows: arg.Result}}, nil
 }
 
-func (slowHandler2) Coordinate(context.Context, structs.Coordinate2Args) (structs.QueryResponse, error) {
+func (slowHandler2) Coordinate(context.Context, structs.Coordinate2Args) (structs.Coordinate2Response, error) {
 	panic("not called")
 }
 func (slowHandler2) SlaveStore(context.Context, structs.StoreRequest) (structs.RevisionResponse, error) {

@@ -122,7 +122,7 @@ func TestPartsAboveTheRecord(t *testing.T) {
 		r, err := f.v2(coordinator).Coordinate(t.Context(), args)
 		require.NoError(t, err)
 		require.Equal(t, structs.QUERY_OK, r.Status, r.Failure.Message)
-		require.EqualValues(t, 3*containers*65536/2+1, r.Answer.Count)
-		require.Len(t, words(t, r.Answer.Rows).Rows(0, 0), 2)
+		require.EqualValues(t, 3*containers*65536/2+1, r.Result.Answer.Count)
+		require.Len(t, words(t, r.Result.Answer.Rows).Rows(0, 0), 2)
 	}
 }

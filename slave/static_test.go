@@ -107,11 +107,11 @@ func TestMixedChain(t *testing.T) {
 		require.Equal(t, structs.QueryReturnValue{Vector: bits(1, 2, 3, 4)}, r)
 		r2, err := f.v2(a).HandleQuery(t.Context(), structs.HandleQuery2Args{List: l()})
 		require.NoError(t, err)
-		require.True(t, words(t, r2.Rows).Equal(vector.New(1, 2, 3, 4)), "%+v", r2)
+		require.True(t, words(t, r2.Leg.Rows).Equal(vector.New(1, 2, 3, 4)), "%+v", r2)
 		for _, s := range []structs.RangeStrategy{structs.RANGE_CHAIN, structs.RANGE_FAN_OUT} {
 			co, err := f.v2(b).Coordinate(t.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: l(), Strategy: s}}})
 			require.NoError(t, err)
-			require.True(t, words(t, co.Answer.Rows).Equal(vector.New(1, 2, 3, 4)), "%+v", co)
+			require.True(t, words(t, co.Result.Answer.Rows).Equal(vector.New(1, 2, 3, 4)), "%+v", co)
 		}
 	}
 	for i, n := range h.lists() {

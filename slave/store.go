@@ -126,7 +126,7 @@ func (h v2) SlaveFetch(ctx context.Context, id uint64) (structs.FetchResponse, e
 	if v.Deleted {
 		return res, nil
 	}
-	res.Vector.Rows, err = h.s.answerRows(ctx, v.Rows, 0, structs.BITMAP_ROARING)
+	res.Vector.Rows, err = h.s.answerRows(ctx, v.Rows, 0, structs.BITMAP_ROARING, 0)
 	if f := (*failure)(nil); errors.As(err, &f) {
 		return structs.FetchResponse{Status: f.status, Failure: f.wire(ctx)}, nil
 	}

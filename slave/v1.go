@@ -49,7 +49,7 @@ func (h v1) handle(ctx context.Context, arg structs.HandleQueryArgs) (structs.Ve
 		return 0, err
 	}
 	sum := vector.FromWord(uint64(arg.Result))
-	if err := s.orOwn(ctx, l.own, sum); err != nil {
+	if err := s.orOwn(ctx, l.own, sum, &absents{}); err != nil {
 		return 0, err
 	}
 	word, err := wordOf(sum)
@@ -123,7 +123,7 @@ func (h v1) Coordinate(ctx context.Context, arg structs.CoordinateArgs) (structs
 	for i, list := range arg.Ranges {
 		ranges[i].List = list
 	}
-	b, err := h.s.coordinate(ctx, ranges)
+	b, err := h.s.coordinate(ctx, ranges, &absents{})
 	if err != nil {
 		var f *failure
 		if errors.As(err, &f) && len(f.FailedMachines) > 0 {

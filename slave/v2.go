@@ -27,8 +27,10 @@ func (h v2) HandleQuery(ctx context.Context, arg structs.HandleQuery2Args) (stru
 	ctx, cancel := withDeadline(ctx, arg.DeadlineMs)
 	defer cancel()
 	var res structs.RowsResponse
-	if err = h.s.runRange(ctx, arg.List, structs.RANGE_CHAIN, sum); err == nil {
-		res.Rows, err = h.s.answerRows(ctx, sum, 0, arg.Format)
+	lacks := absentsFor(ctx, arg.MaxAbsent)
+	if err = h.s.runRange(ctx, arg.List, structs.RANGE_CHAIN, sum, lacks); err == nil {
+		res.Leg.Absent = lacks.list
+		res.Leg.Rows, err = h.s.answerRows(ctx, sum, 0, arg.Format, lacks.size())
 	}
 	if f := (*failure)(nil); errors.As(err, &f) {
 		return structs.RowsResponse{Status: f.status, Failure: f.wire(ctx)}, nil
@@ -37,23 +39,25 @@ func (h v2) HandleQuery(ctx context.Context, arg structs.HandleQuery2Args) (stru
 }
 
 // Coordinate runs the ranges and answers a page of the AND of their results.
-func (h v2) Coordinate(ctx context.Context, arg structs.Coordinate2Args) (structs.QueryResponse, error) {
+func (h v2) Coordinate(ctx context.Context, arg structs.Coordinate2Args) (structs.Coordinate2Response, error) {
 	if len(arg.Ranges) == 0 {
-		return structs.QueryResponse{}, fmt.Errorf("%w: no ranges", rpc.ErrGarbageArgs)
+		return structs.Coordinate2Response{}, fmt.Errorf("%w: no ranges", rpc.ErrGarbageArgs)
 	}
 	ctx, cancel := withDeadline(ctx, arg.DeadlineMs)
 	defer cancel()
-	var res structs.QueryResponse
-	b, err := h.s.coordinate(ctx, arg.Ranges)
+	var res structs.Coordinate2Response
+	lacks := absentsFor(ctx, arg.MaxAbsent)
+	b, err := h.s.coordinate(ctx, arg.Ranges, lacks)
 	if err == nil {
-		res.Answer.Count = b.Count()
+		res.Result.Absent = lacks.list
+		res.Result.Answer.Count = b.Count()
 		if arg.FirstRow > 0 || arg.MaxRows > 0 {
 			b = b.Page(arg.FirstRow, arg.MaxRows)
 		}
-		res.Answer.Rows, err = h.s.answerRows(ctx, b, arg.FirstRow, arg.Format)
+		res.Result.Answer.Rows, err = h.s.answerRows(ctx, b, arg.FirstRow, arg.Format, lacks.size())
 	}
 	if f := (*failure)(nil); errors.As(err, &f) {
-		return structs.QueryResponse{Status: f.status, Failure: f.wire(ctx)}, nil
+		return structs.Coordinate2Response{Status: f.status, Failure: f.wire(ctx)}, nil
 	}
 	return res, err
 }
@@ -67,10 +71,10 @@ func withDeadline(ctx context.Context, ms uint32) (context.Context, context.Canc
 }
 
 // answerRows encodes an answer, or its page from row first on, within what the
-// transport carries.
-func (s *Slave) answerRows(ctx context.Context, b *vector.Bitmap, first uint64, format structs.RowBitmapFormat) (structs.RowBitmap, error) {
-	const around = 64 // bytes of the reply besides the rows, at most
-	if size := rows.SizeFrom(b, first, format); overUDP(ctx) && size+around > maxUDPAnswer {
+// transport carries beside more bytes.
+func (s *Slave) answerRows(ctx context.Context, b *vector.Bitmap, first uint64, format structs.RowBitmapFormat, more uint64) (structs.RowBitmap, error) {
+	const around = 64 // bytes of the reply besides all that, at most
+	if size := rows.SizeFrom(b, first, format) + more; overUDP(ctx) && size+around > maxUDPAnswer {
 		return structs.RowBitmap{}, fail(structs.QUERY_TOO_LARGE, fmt.Sprintf("the answer takes %d bytes and UDP carries %d: use tcp", size, maxUDPAnswer))
 	}
 	var w structs.RowBitmap

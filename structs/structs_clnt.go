@@ -47,8 +47,8 @@ func (c *SlaveProgSlaveV2Client) HandleQuery(ctx context.Context, arg HandleQuer
 }
 
 // Coordinate calls COORDINATE.
-func (c *SlaveProgSlaveV2Client) Coordinate(ctx context.Context, arg Coordinate2Args) (QueryResponse, error) {
-	var res QueryResponse
+func (c *SlaveProgSlaveV2Client) Coordinate(ctx context.Context, arg Coordinate2Args) (Coordinate2Response, error) {
+	var res Coordinate2Response
 	err := c.c.Call(ctx, SLAVE_PROG, SLAVE_V2, COORDINATE, arg, &res)
 	return res, err
 }

@@ -64,7 +64,7 @@ type SlaveProgSlaveV2Handler interface {
 	// HandleQuery serves HANDLE_QUERY.
 	HandleQuery(ctx context.Context, arg HandleQuery2Args) (RowsResponse, error)
 	// Coordinate serves COORDINATE.
-	Coordinate(ctx context.Context, arg Coordinate2Args) (QueryResponse, error)
+	Coordinate(ctx context.Context, arg Coordinate2Args) (Coordinate2Response, error)
 	// SlaveStore serves SLAVE_STORE.
 	SlaveStore(ctx context.Context, arg StoreRequest) (RevisionResponse, error)
 	// SlaveDelete serves SLAVE_DELETE.

@@ -23,6 +23,8 @@ const MAX_MACHINE_ADDR = 255
 
 const MAX_QUERY_TEXT = 65536
 
+const MAX_ABSENT = 10000 // ids in one answer that its slaves do not have
+
 // VecT is the typedef vec_t.
 //
 // One word of a vector: bit i, from the least significant, is row i.
@@ -655,6 +657,7 @@ type HandleQuery2Args struct {
 	Result     RowBitmap       // what to OR the list into
 	Format     RowBitmapFormat // of the answer: words or roaring
 	DeadlineMs uint32          // what is left of the query's time; 0: the slave's default
+	MaxAbsent  uint32          // ids that may be absent and are then named; beyond: QUERY_NOT_HELD
 }
 
 // AppendXDR appends v.
@@ -669,7 +672,8 @@ func (v HandleQuery2Args) AppendXDR(b []byte) ([]byte, error) {
 	if b, err = v.Format.AppendXDR(b); err != nil {
 		return b, err
 	}
-	return xdr.AppendUint32(b, v.DeadlineMs), nil
+	b = xdr.AppendUint32(b, v.DeadlineMs)
+	return xdr.AppendUint32(b, v.MaxAbsent), nil
 }
 
 // DecodeXDR reads v.
@@ -684,19 +688,83 @@ func (v *HandleQuery2Args) DecodeXDR(d *xdr.Decoder) error {
 		return err
 	}
 	v.DeadlineMs = d.Uint32()
+	v.MaxAbsent = d.Uint32()
+	return d.Err()
+}
+
+// AbsentVector is the struct absent_vector.
+//
+// An id of the list that the machine asked for it does not have.
+type AbsentVector struct {
+	Id       uint64
+	Revision uint64 // of the tombstone in its place; 0: there is none, or the vector is damaged
+}
+
+// AppendXDR appends v.
+func (v AbsentVector) AppendXDR(b []byte) ([]byte, error) {
+	b = xdr.AppendUint64(b, v.Id)
+	return xdr.AppendUint64(b, v.Revision), nil
+}
+
+// DecodeXDR reads v.
+func (v *AbsentVector) DecodeXDR(d *xdr.Decoder) error {
+	v.Id = d.Uint64()
+	v.Revision = d.Uint64()
+	return d.Err()
+}
+
+// LegAnswer is the struct leg_answer.
+//
+// The list without what is absent, ORed into the result.
+type LegAnswer struct {
+	Rows   RowBitmap
+	Absent []AbsentVector
+}
+
+// AppendXDR appends v.
+func (v LegAnswer) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	if b, err = v.Rows.AppendXDR(b); err != nil {
+		return b, err
+	}
+	if b, err = xdr.AppendArrayLen(b, len(v.Absent), MAX_ABSENT); err != nil {
+		return b, xdr.FieldError("leg_answer.absent", err)
+	}
+	for i := range v.Absent {
+		if b, err = v.Absent[i].AppendXDR(b); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// DecodeXDR reads v.
+func (v *LegAnswer) DecodeXDR(d *xdr.Decoder) error {
+	if err := v.Rows.DecodeXDR(d); err != nil {
+		return err
+	}
+	v.Absent = nil
+	if n := d.ArrayLen(MAX_ABSENT, 16); n > 0 {
+		v.Absent = make([]AbsentVector, n)
+		for i := range v.Absent {
+			if err := v.Absent[i].DecodeXDR(d); err != nil {
+				return err
+			}
+		}
+	}
 	return d.Err()
 }
 
 // RowsResponse is the union rows_response: Status says which of the other fields counts.
 type RowsResponse struct {
 	Status  QueryStatus
-	Rows    RowBitmap    // QUERY_OK
+	Leg     LegAnswer    // QUERY_OK
 	Failure QueryFailure // default
 }
 
-// NewRowsResponseRows returns the RowsResponse whose Status is QUERY_OK.
-func NewRowsResponseRows(rows RowBitmap) RowsResponse {
-	return RowsResponse{Status: QUERY_OK, Rows: rows}
+// NewRowsResponseLeg returns the RowsResponse whose Status is QUERY_OK.
+func NewRowsResponseLeg(leg LegAnswer) RowsResponse {
+	return RowsResponse{Status: QUERY_OK, Leg: leg}
 }
 
 // NewRowsResponseFailure returns the RowsResponse whose Status has no arm of its own.
@@ -712,7 +780,7 @@ func (v RowsResponse) AppendXDR(b []byte) ([]byte, error) {
 	}
 	switch v.Status {
 	case QUERY_OK:
-		if b, err = v.Rows.AppendXDR(b); err != nil {
+		if b, err = v.Leg.AppendXDR(b); err != nil {
 			return b, err
 		}
 	default:
@@ -731,7 +799,7 @@ func (v *RowsResponse) DecodeXDR(d *xdr.Decoder) error {
 	}
 	switch v.Status {
 	case QUERY_OK:
-		if err := v.Rows.DecodeXDR(d); err != nil {
+		if err := v.Leg.DecodeXDR(d); err != nil {
 			return err
 		}
 	default:
@@ -816,6 +884,7 @@ type Coordinate2Args struct {
 	DeadlineMs uint32
 	FirstRow   uint64
 	MaxRows    uint64
+	MaxAbsent  uint32 // as in handle_query2_args, of all legs together
 }
 
 // AppendXDR appends v.
@@ -834,7 +903,8 @@ func (v Coordinate2Args) AppendXDR(b []byte) ([]byte, error) {
 	}
 	b = xdr.AppendUint32(b, v.DeadlineMs)
 	b = xdr.AppendUint64(b, v.FirstRow)
-	return xdr.AppendUint64(b, v.MaxRows), nil
+	b = xdr.AppendUint64(b, v.MaxRows)
+	return xdr.AppendUint32(b, v.MaxAbsent), nil
 }
 
 // DecodeXDR reads v.
@@ -854,6 +924,104 @@ func (v *Coordinate2Args) DecodeXDR(d *xdr.Decoder) error {
 	v.DeadlineMs = d.Uint32()
 	v.FirstRow = d.Uint64()
 	v.MaxRows = d.Uint64()
+	v.MaxAbsent = d.Uint32()
+	return d.Err()
+}
+
+// CoordinatedAnswer is the struct coordinated_answer.
+//
+// The answer without what is absent, an id once for each list that has it.
+type CoordinatedAnswer struct {
+	Answer QueryAnswer
+	Absent []AbsentVector
+}
+
+// AppendXDR appends v.
+func (v CoordinatedAnswer) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	if b, err = v.Answer.AppendXDR(b); err != nil {
+		return b, err
+	}
+	if b, err = xdr.AppendArrayLen(b, len(v.Absent), MAX_ABSENT); err != nil {
+		return b, xdr.FieldError("coordinated_answer.absent", err)
+	}
+	for i := range v.Absent {
+		if b, err = v.Absent[i].AppendXDR(b); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// DecodeXDR reads v.
+func (v *CoordinatedAnswer) DecodeXDR(d *xdr.Decoder) error {
+	if err := v.Answer.DecodeXDR(d); err != nil {
+		return err
+	}
+	v.Absent = nil
+	if n := d.ArrayLen(MAX_ABSENT, 16); n > 0 {
+		v.Absent = make([]AbsentVector, n)
+		for i := range v.Absent {
+			if err := v.Absent[i].DecodeXDR(d); err != nil {
+				return err
+			}
+		}
+	}
+	return d.Err()
+}
+
+// Coordinate2Response is the union coordinate2_response: Status says which of the other fields counts.
+type Coordinate2Response struct {
+	Status  QueryStatus
+	Result  CoordinatedAnswer // QUERY_OK
+	Failure QueryFailure      // default
+}
+
+// NewCoordinate2ResponseResult returns the Coordinate2Response whose Status is QUERY_OK.
+func NewCoordinate2ResponseResult(result CoordinatedAnswer) Coordinate2Response {
+	return Coordinate2Response{Status: QUERY_OK, Result: result}
+}
+
+// NewCoordinate2ResponseFailure returns the Coordinate2Response whose Status has no arm of its own.
+func NewCoordinate2ResponseFailure(status QueryStatus, failure QueryFailure) Coordinate2Response {
+	return Coordinate2Response{Status: status, Failure: failure}
+}
+
+// AppendXDR appends v.
+func (v Coordinate2Response) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	if b, err = v.Status.AppendXDR(b); err != nil {
+		return b, err
+	}
+	switch v.Status {
+	case QUERY_OK:
+		if b, err = v.Result.AppendXDR(b); err != nil {
+			return b, err
+		}
+	default:
+		if b, err = v.Failure.AppendXDR(b); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// DecodeXDR reads v.
+func (v *Coordinate2Response) DecodeXDR(d *xdr.Decoder) error {
+	*v = Coordinate2Response{}
+	if err := v.Status.DecodeXDR(d); err != nil {
+		return err
+	}
+	switch v.Status {
+	case QUERY_OK:
+		if err := v.Result.DecodeXDR(d); err != nil {
+			return err
+		}
+	default:
+		if err := v.Failure.DecodeXDR(d); err != nil {
+			return err
+		}
+	}
 	return d.Err()
 }
 

@@ -221,10 +221,16 @@ func (s *Store) Get(id uint64) (Vector, error) {
 // orBatch is how many vectors are mapped at a time.
 const orBatch = 256
 
+// Absent is an id that the store has no rows of.
+type Absent struct {
+	ID       uint64
+	Revision uint64 // of its tombstone; 0: never put, or damaged
+}
+
 // OrInto adds the rows of the vectors ids, in any order and with repeats, to
 // dst, and returns those that the store does not have, ascending: never put,
-// deleted, or damaged (which is logged). Where any is missing dst is of no use.
-func (s *Store) OrInto(ctx context.Context, ids []uint64, dst *Bitmap) (missing []uint64, err error) {
+// deleted, or damaged (which is logged). All is of one moment.
+func (s *Store) OrInto(ctx context.Context, ids []uint64, dst *Bitmap) (absent []Absent, err error) {
 	if !slices.IsSorted(ids) {
 		ids = slices.Clone(ids)
 		slices.Sort(ids)
@@ -240,12 +246,13 @@ func (s *Store) OrInto(ctx context.Context, ids []uint64, dst *Bitmap) (missing 
 			if i%orBatch == 0 && ctx.Err() != nil {
 				return ctx.Err()
 			}
-			rows, err := s.seek(c, id)
+			h, rows, err := seek(c, id)
 			if err != nil {
 				s.noteCorrupt(id, err)
+				h.revision = 0 // no tombstone
 			}
 			if rows == nil {
-				missing = append(missing, id)
+				absent = append(absent, Absent{ID: id, Revision: h.revision})
 				continue
 			}
 			if views = append(views, rows); len(views) == orBatch {
@@ -256,18 +263,17 @@ func (s *Store) OrInto(ctx context.Context, ids []uint64, dst *Bitmap) (missing 
 		dst.OrAll(views)
 		return nil
 	})
-	return missing, err
+	return absent, err
 }
 
-// seek reads one vector by cursor; nil where there is none.
-func (s *Store) seek(c *bbolt.Cursor, id uint64) (*Bitmap, error) {
+// seek reads one record by cursor; without rows where there is none.
+func seek(c *bbolt.Cursor, id uint64) (header, *Bitmap, error) {
 	k := key(id)
 	found, rec := c.Seek(k)
 	if !slices.Equal(found, k) {
-		return nil, nil
+		return header{}, nil, nil
 	}
-	_, rows, err := readRecord(id, rec)
-	return rows, err
+	return readRecord(id, rec)
 }
 
 func (s *Store) noteCorrupt(id uint64, err error) {

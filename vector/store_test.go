@@ -130,17 +130,19 @@ func TestStoreOrInto(t *testing.T) {
 	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 	before := fmt.Sprint(ids)
 	got := New(77)
-	missing, err := s.OrInto(t.Context(), ids, got)
+	absent, err := s.OrInto(t.Context(), ids, got)
 	require.NoError(t, err)
-	require.Empty(t, missing)
+	require.Empty(t, absent)
 	require.Equal(t, before, fmt.Sprint(ids), "the argument is not changed")
 	require.True(t, want.Equal(got))
 
 	_, err = s.Delete(30, 2)
 	require.NoError(t, err)
-	missing, err = s.OrInto(t.Context(), []uint64{30, 3, 1, 30, 5000}, New())
+	rest := New()
+	absent, err = s.OrInto(t.Context(), []uint64{30, 3, 1, 30, 5000}, rest)
 	require.NoError(t, err)
-	require.Equal(t, []uint64{1, 30, 5000}, missing)
+	require.Equal(t, []Absent{{1, 0}, {30, 2}, {5000, 0}}, absent)
+	require.Equal(t, []uint32{1, 1 << 16}, rest.Rows(0, 0), "the vector 3, which is there")
 
 	// What was read does not change with the store.
 	require.NoError(t, s.Close())

@@ -15,6 +15,7 @@ extern "C" {
 
 #define MAX_MACHINE_ADDR 255
 #define MAX_QUERY_TEXT 65536
+#define MAX_ABSENT 10000
 
 typedef u_quad_t vec_t;
 
@@ -141,13 +142,29 @@ struct handle_query2_args {
 	row_bitmap result;
 	row_bitmap_format format;
 	u_int deadline_ms;
+	u_int max_absent;
 };
 typedef struct handle_query2_args handle_query2_args;
+
+struct absent_vector {
+	u_quad_t id;
+	u_quad_t revision;
+};
+typedef struct absent_vector absent_vector;
+
+struct leg_answer {
+	row_bitmap rows;
+	struct {
+		u_int absent_len;
+		absent_vector *absent_val;
+	} absent;
+};
+typedef struct leg_answer leg_answer;
 
 struct rows_response {
 	query_status status;
 	union {
-		row_bitmap rows;
+		leg_answer leg;
 		query_failure failure;
 	} rows_response_u;
 };
@@ -174,8 +191,27 @@ struct coordinate2_args {
 	u_int deadline_ms;
 	u_quad_t first_row;
 	u_quad_t max_rows;
+	u_int max_absent;
 };
 typedef struct coordinate2_args coordinate2_args;
+
+struct coordinated_answer {
+	query_answer answer;
+	struct {
+		u_int absent_len;
+		absent_vector *absent_val;
+	} absent;
+};
+typedef struct coordinated_answer coordinated_answer;
+
+struct coordinate2_response {
+	query_status status;
+	union {
+		coordinated_answer result;
+		query_failure failure;
+	} coordinate2_response_u;
+};
+typedef struct coordinate2_response coordinate2_response;
 
 struct store_request {
 	u_quad_t id;
@@ -448,8 +484,8 @@ extern int slave_prog_1_freeresult ();
 #if defined(__STDC__) || defined(__cplusplus)
 extern  rows_response * handle_query_2(handle_query2_args *, CLIENT *);
 extern  rows_response * handle_query_2_svc(handle_query2_args *, struct svc_req *);
-extern  query_response * coordinate_2(coordinate2_args *, CLIENT *);
-extern  query_response * coordinate_2_svc(coordinate2_args *, struct svc_req *);
+extern  coordinate2_response * coordinate_2(coordinate2_args *, CLIENT *);
+extern  coordinate2_response * coordinate_2_svc(coordinate2_args *, struct svc_req *);
 #define SLAVE_STORE 3
 extern  revision_response * slave_store_2(store_request *, CLIENT *);
 extern  revision_response * slave_store_2_svc(store_request *, struct svc_req *);
@@ -467,8 +503,8 @@ extern int slave_prog_2_freeresult (SVCXPRT *, xdrproc_t, caddr_t);
 #else /* K&R C */
 extern  rows_response * handle_query_2();
 extern  rows_response * handle_query_2_svc();
-extern  query_response * coordinate_2();
-extern  query_response * coordinate_2_svc();
+extern  coordinate2_response * coordinate_2();
+extern  coordinate2_response * coordinate_2_svc();
 #define SLAVE_STORE 3
 extern  revision_response * slave_store_2();
 extern  revision_response * slave_store_2_svc();
@@ -568,10 +604,14 @@ extern  bool_t xdr_query_answer (XDR *, query_answer*);
 extern  bool_t xdr_query_failure (XDR *, query_failure*);
 extern  bool_t xdr_query_response (XDR *, query_response*);
 extern  bool_t xdr_handle_query2_args (XDR *, handle_query2_args*);
+extern  bool_t xdr_absent_vector (XDR *, absent_vector*);
+extern  bool_t xdr_leg_answer (XDR *, leg_answer*);
 extern  bool_t xdr_rows_response (XDR *, rows_response*);
 extern  bool_t xdr_range_strategy (XDR *, range_strategy*);
 extern  bool_t xdr_range_plan (XDR *, range_plan*);
 extern  bool_t xdr_coordinate2_args (XDR *, coordinate2_args*);
+extern  bool_t xdr_coordinated_answer (XDR *, coordinated_answer*);
+extern  bool_t xdr_coordinate2_response (XDR *, coordinate2_response*);
 extern  bool_t xdr_store_request (XDR *, store_request*);
 extern  bool_t xdr_erase_request (XDR *, erase_request*);
 extern  bool_t xdr_revision_response (XDR *, revision_response*);
@@ -618,10 +658,14 @@ extern bool_t xdr_query_answer ();
 extern bool_t xdr_query_failure ();
 extern bool_t xdr_query_response ();
 extern bool_t xdr_handle_query2_args ();
+extern bool_t xdr_absent_vector ();
+extern bool_t xdr_leg_answer ();
 extern bool_t xdr_rows_response ();
 extern bool_t xdr_range_strategy ();
 extern bool_t xdr_range_plan ();
 extern bool_t xdr_coordinate2_args ();
+extern bool_t xdr_coordinated_answer ();
+extern bool_t xdr_coordinate2_response ();
 extern bool_t xdr_store_request ();
 extern bool_t xdr_erase_request ();
 extern bool_t xdr_revision_response ();

@@ -239,6 +239,33 @@ xdr_handle_query2_args (XDR *xdrs, handle_query2_args *objp)
 		 return FALSE;
 	 if (!xdr_u_int (xdrs, &objp->deadline_ms))
 		 return FALSE;
+	 if (!xdr_u_int (xdrs, &objp->max_absent))
+		 return FALSE;
+	return TRUE;
+}
+
+bool_t
+xdr_absent_vector (XDR *xdrs, absent_vector *objp)
+{
+	register int32_t *buf;
+
+	 if (!xdr_u_quad_t (xdrs, &objp->id))
+		 return FALSE;
+	 if (!xdr_u_quad_t (xdrs, &objp->revision))
+		 return FALSE;
+	return TRUE;
+}
+
+bool_t
+xdr_leg_answer (XDR *xdrs, leg_answer *objp)
+{
+	register int32_t *buf;
+
+	 if (!xdr_row_bitmap (xdrs, &objp->rows))
+		 return FALSE;
+	 if (!xdr_array (xdrs, (char **)&objp->absent.absent_val, (u_int *) &objp->absent.absent_len, MAX_ABSENT,
+		sizeof (absent_vector), (xdrproc_t) xdr_absent_vector))
+		 return FALSE;
 	return TRUE;
 }
 
@@ -251,7 +278,7 @@ xdr_rows_response (XDR *xdrs, rows_response *objp)
 		 return FALSE;
 	switch (objp->status) {
 	case QUERY_OK:
-		 if (!xdr_row_bitmap (xdrs, &objp->rows_response_u.rows))
+		 if (!xdr_leg_answer (xdrs, &objp->rows_response_u.leg))
 			 return FALSE;
 		break;
 	default:
@@ -300,6 +327,41 @@ xdr_coordinate2_args (XDR *xdrs, coordinate2_args *objp)
 		 return FALSE;
 	 if (!xdr_u_quad_t (xdrs, &objp->max_rows))
 		 return FALSE;
+	 if (!xdr_u_int (xdrs, &objp->max_absent))
+		 return FALSE;
+	return TRUE;
+}
+
+bool_t
+xdr_coordinated_answer (XDR *xdrs, coordinated_answer *objp)
+{
+	register int32_t *buf;
+
+	 if (!xdr_query_answer (xdrs, &objp->answer))
+		 return FALSE;
+	 if (!xdr_array (xdrs, (char **)&objp->absent.absent_val, (u_int *) &objp->absent.absent_len, MAX_ABSENT,
+		sizeof (absent_vector), (xdrproc_t) xdr_absent_vector))
+		 return FALSE;
+	return TRUE;
+}
+
+bool_t
+xdr_coordinate2_response (XDR *xdrs, coordinate2_response *objp)
+{
+	register int32_t *buf;
+
+	 if (!xdr_query_status (xdrs, &objp->status))
+		 return FALSE;
+	switch (objp->status) {
+	case QUERY_OK:
+		 if (!xdr_coordinated_answer (xdrs, &objp->coordinate2_response_u.result))
+			 return FALSE;
+		break;
+	default:
+		 if (!xdr_query_failure (xdrs, &objp->coordinate2_response_u.failure))
+			 return FALSE;
+		break;
+	}
 	return TRUE;
 }
 

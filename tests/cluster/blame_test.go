@@ -67,7 +67,7 @@ func TestThirdHopIsNamed(t *testing.T) {
 		require.NoError(t, err)
 		if want == "" {
 			require.Equal(t, structs.QUERY_OK, r2.Status)
-			require.Equal(t, []uint64{7}, r2.Rows.Words)
+			require.Equal(t, []uint64{7}, r2.Leg.Rows.Words)
 		} else {
 			require.Equal(t, []structs.MachineName{structs.MachineName(want)}, r2.Failure.FailedMachines, "%+v", r2)
 		}
@@ -112,7 +112,7 @@ func TestMillionNodes(t *testing.T) {
 	r2, err := structs.NewSlaveProgSlaveV2Client(dialSlave(t, cluster.Addr(0), structs.SLAVE_V2)).
 		HandleQuery(ctx, structs.HandleQuery2Args{List: &chain[0], Format: structs.BITMAP_WORDS})
 	require.NoError(t, err)
-	require.Equal(t, []uint64{1<<64 - 1}, r2.Rows.Words, "%v", r2.Failure)
+	require.Equal(t, []uint64{1<<64 - 1}, r2.Leg.Rows.Words, "%v", r2.Failure)
 	runtime.KeepAlive(chain)
 
 	after := peak(t, c.Slaves[0].Pid())
