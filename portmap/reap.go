@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"starfish/rpc"
 )
 
 // How a reaper looks.
@@ -71,7 +73,7 @@ func (p *reaper) look() error {
 		if missed[r] = p.missed[r] + 1; missed[r] >= reapLooks {
 			dead[r] = true
 			delete(missed, r)
-			p.log.Info("reap: nobody serves this any more", "prog", r.Prog, "vers", r.Vers, "netid", r.Netid, "addr", r.Addr, "owner", r.Owner)
+			p.log.Info("reap: nobody serves this any more", "prog", rpc.Program(r.Prog), "vers", r.Vers, "netid", r.Netid, "addr", r.Addr, "owner", r.Owner)
 		}
 	}
 	p.missed = missed

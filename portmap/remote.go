@@ -65,7 +65,7 @@ func (s *Server) passOn(ctx context.Context, vers uint32, c remoteCall) (netip.A
 	}
 	if c.forbidden() {
 		s.cfg.Metrics.Refused(RefusedForward)
-		s.cfg.Logger.Warn("indirect call refused", "prog", c.prog, "vers", c.vers, "proc", c.proc, "from", call.Remote)
+		s.cfg.Logger.Warn("indirect call refused", "prog", rpc.Program(c.prog), "vers", c.vers, "proc", c.proc, "from", call.Remote)
 		return netip.AddrPort{}, nil, rpc.AuthError(rpc.AUTH_TOOWEAK)
 	}
 	to, err := s.destination(call, vers, c)

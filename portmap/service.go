@@ -84,13 +84,13 @@ func (s *Server) set(call *rpc.Call, vers uint32, r Registration) (bool, error) 
 	if !who.reserved && !s.cfg.Insecure && reservedPort(r.Addr) {
 		s.cfg.Metrics.Refused(RefusedPort)
 		s.cfg.Logger.Warn("registration of a port below 1024 refused: it takes uid 0 on the unix socket, or a source port below 1024",
-			"prog", r.Prog, "vers", r.Vers, "netid", r.Netid, "addr", r.Addr, "from", call.Remote, "uid", call.PeerUID)
+			"prog", rpc.Program(r.Prog), "vers", r.Vers, "netid", r.Netid, "addr", r.Addr, "from", call.Remote, "uid", call.PeerUID)
 		return false, nil
 	}
 	r.Owner = who.owner
 	ok := s.reg.set(r, false)
 	s.stats.changed(vers, RPCBPROC_SET, ok)
-	s.cfg.Logger.Debug("set", "prog", r.Prog, "vers", r.Vers, "netid", r.Netid, "addr", r.Addr, "owner", r.Owner, "ok", ok)
+	s.cfg.Logger.Debug("set", "prog", rpc.Program(r.Prog), "vers", r.Vers, "netid", r.Netid, "addr", r.Addr, "owner", r.Owner, "ok", ok)
 	return ok, nil
 }
 
@@ -102,7 +102,7 @@ func (s *Server) unset(call *rpc.Call, vers, prog, progVers uint32, netids ...st
 	}
 	ok := s.reg.unset(prog, progVers, who.owner, netids...)
 	s.stats.changed(vers, RPCBPROC_UNSET, ok)
-	s.cfg.Logger.Debug("unset", "prog", prog, "vers", progVers, "netids", netids, "owner", who.owner, "ok", ok)
+	s.cfg.Logger.Debug("unset", "prog", rpc.Program(prog), "vers", progVers, "netids", netids, "owner", who.owner, "ok", ok)
 	return ok, nil
 }
 

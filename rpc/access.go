@@ -42,7 +42,7 @@ func (s *Server) access(c *Call) AuthStat {
 		return AUTH_OK
 	}
 	if more, ok := s.deniedLog.next(); ok {
-		s.log.Warn("rpc: call denied by the access list", "stat", stat, "prog", c.Prog, "vers", c.Vers, "proc", c.Proc,
+		s.log.Warn("rpc: call denied by the access list", "stat", stat, "prog", Program(c.Prog), "vers", c.Vers, "proc", c.Proc,
 			"remote", c.Remote, "uid", callerUID(c), "more", more)
 	}
 	return stat

@@ -183,7 +183,7 @@ func (p *packetConn) write(b []byte, c *Call, dg datagram) []byte {
 		_, _, err = p.uc.WriteMsgUDPAddrPort(b, nil, dg.from)
 	}
 	if errors.Is(err, syscall.EMSGSIZE) {
-		p.s.log.Warn("rpc: reply too long for a datagram, use tcp", "bytes", len(b), "prog", c.Prog, "vers", c.Vers, "proc", c.Proc, "remote", c.Remote)
+		p.s.log.Warn("rpc: reply too long for a datagram, use tcp", "bytes", len(b), "prog", Program(c.Prog), "vers", c.Vers, "proc", c.Proc, "remote", c.Remote)
 		b = appendRefusal(nil, c.XID, OpaqueAuth{}, &ReplyError{AcceptStat: SYSTEM_ERR})
 		_, _, err = p.uc.WriteMsgUDPAddrPort(b, dg.oob, dg.from)
 	}

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -217,10 +216,12 @@ func (s *Server) answer(ctx *callContext, h Handler, refusal error, d *xdr.Decod
 	re := refusalFor(refusal)
 	ctx.refused = re
 	givenUp := ctx.Err() != nil && errors.Is(refusal, context.Canceled) // its caller is gone: nobody's fault
-	if re.Stat == MSG_ACCEPTED && re.AcceptStat == SYSTEM_ERR && !givenUp {
-		s.log.Warn("rpc: call failed", "err", refusal, "prog", c.Prog, "vers", c.Vers, "proc", c.Proc, "remote", c.Remote)
-	} else {
-		s.log.Debug("rpc: call refused", "err", refusal, "prog", c.Prog, "vers", c.Vers, "proc", c.Proc, "remote", c.Remote)
+	if panicked := (*panicError)(nil); errors.As(refusal, &panicked) {
+		panicked.log(s.log, c)
+	} else if re.Stat == MSG_ACCEPTED && re.AcceptStat == SYSTEM_ERR && !givenUp {
+		s.log.Warn("rpc: call failed", append([]any{"err", refusal}, c.logAttrs()...)...)
+	} else if s.log.Enabled(ctx, slog.LevelDebug) {
+		s.log.Debug("rpc: call refused", append([]any{"err", refusal}, c.logAttrs()...)...)
 	}
 	return appendRefusal(reply[:markLen], c.XID, ctx.verf, re)
 }
@@ -230,7 +231,7 @@ func (s *Server) invoke(ctx *callContext, h Handler, d *xdr.Decoder, head []byte
 	var done func(error)
 	defer func() {
 		if p := recover(); p != nil {
-			reply, err = nil, fmt.Errorf("the handler panicked: %v\n%s", p, debug.Stack())
+			reply, err = nil, newPanicError(p)
 		}
 		if done != nil {
 			done(err)

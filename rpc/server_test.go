@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -148,12 +149,47 @@ func TestHandlerErrors(t *testing.T) {
 				}), nil)
 				require.ErrorIs(t, err, k.err)
 				require.Contains(t, log.String(), k.log)
-				if k.name == "Panic" {
-					require.Contains(t, log.String(), "ServeRPC", "the stack")
+				if k.log != "" {
+					require.Contains(t, log.String(), "prog=0x", "as errors have it")
 				}
 			})
 		}
 	}
+}
+
+// TestPanicIsAShortErrorAndAStack: an operator sees what and where on one line,
+// and then the calls that led there, each on its own.
+func TestPanicIsAShortErrorAndAStack(t *testing.T) {
+	var log syncBuffer
+	s := newTestServer(t, ServerConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s.Register(0x20000777, 1, HandlerFunc(func(_ context.Context, c *Call, _ *xdr.Decoder, b []byte) ([]byte, error) {
+		defer func() { _ = c.XID }()
+		var none []byte
+		return append(b, none[c.Proc]), nil // index out of range: the runtime panics
+	}))
+	c := dial(t, "tcp", s.listen(t, "tcp"), ClientConfig{})
+	log.reset()
+	require.ErrorIs(t, c.Call(t.Context(), 0x20000777, 1, 5, nil, nil), ErrSystem)
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	require.Greater(t, len(lines), 1)
+	require.Regexp(t, `^time=\S+ level=ERROR msg="rpc: the handler panicked, its caller is told SYSTEM_ERR" `+
+		`panic="runtime error: index out of range \[5\] with length 0" at=rpc/server_test.go:\d+ prog=0x20000777 vers=1 proc=5 remote=127.0.0.1:\d+$`, lines[0])
+	for i, l := range lines[1:] {
+		require.Regexp(t, fmt.Sprintf(`^time=\S+ level=ERROR msg="rpc: panic stack" frame=%d func=\S+ at=\S+:\d+$`, i), l)
+		require.NotContains(t, l, "invoke", "ours is no part of it")
+	}
+	require.Contains(t, lines[1], "TestPanicIsAShortErrorAndAStack")
+	for _, l := range lines {
+		require.Less(t, len(l), 300)
+	}
+}
+
+func TestProgramIsHexInEveryLog(t *testing.T) {
+	var text, json strings.Builder
+	slog.New(slog.NewTextHandler(&text, nil)).Info("x", "prog", Program(0x20b17000))
+	slog.New(slog.NewJSONHandler(&json, nil)).Info("x", "prog", Program(0x20b17000))
+	require.Contains(t, text.String(), "prog=0x20b17000")
+	require.Contains(t, json.String(), `"prog":"0x20b17000"`)
 }
 
 // TestCallerGone: a call that nobody waits for any more is no fault to be logged.
