@@ -63,10 +63,11 @@ TIRPC_C  = $(shell pkg-config --cflags libtirpc)
 TIRPC_L  = $(shell pkg-config --libs libtirpc)
 ROARING := $(if $(wildcard /usr/include/roaring/roaring.h),bin/c/croaring_check)
 
-c: bin/c/client bin/c/slave_client bin/c/clientn bin/c/handler $(ROARING) ## the C programs, in bin/c
+c: bin/c/client bin/c/slave_client bin/c/clientn bin/c/index bin/c/handler $(ROARING) ## the C programs, in bin/c
 
 $(STUBS)/c/structs.h: FLAGS := -C
 $(STUBS)/n/structs.h: FLAGS := -N -C
+$(STUBS)/m/structs.h: FLAGS := -M -C
 $(STUBS)/handler/structs.h: FLAGS := -C -DHANDLER_ONLY
 
 # rpcgen does not overwrite, and writes the name it is given into the files.
@@ -83,13 +84,23 @@ bin/c/client bin/c/slave_client: $(STUBS)/c/structs.h
 bin/c/clientn: $(STUBS)/n/structs.h
 bin/c/handler: $(STUBS)/handler/structs.h
 
+bin/c/handler: cgo/examples/dial.c cgo/examples/dial.h
+
 # Only what is written by hand is held to -Wall -Wextra.
 bin/c/client bin/c/slave_client bin/c/clientn bin/c/handler: bin/c/%: cgo/examples/%.c
 	@echo "$(CC) $@"
 	@$(CC) $(CFLAGS) $(TIRPC_C) -I$(STUBS)/$(KIND) -c -o $@.o $<
 	@$(CC) -O2 -g -w $(TIRPC_C) -o $@ $@.o $(STUBS)/$(KIND)/structs_xdr.c $(STUBS)/$(KIND)/structs_clnt.c \
-		$(if $(filter handler,$(KIND)),$(STUBS)/handler/structs_svc.c) $(TIRPC_L)
+		$(if $(filter handler,$(KIND)),$(STUBS)/handler/structs_svc.c cgo/examples/dial.c) $(TIRPC_L)
 	@rm -f $@.o
+
+# index is of several files, and of the stubs that threads can use.
+INDEX := $(addprefix cgo/examples/,index/index.c index/session.c index/bitmap.c dial.c)
+bin/c/index: $(STUBS)/m/structs.h $(INDEX) $(wildcard cgo/examples/*.h cgo/examples/index/*.h)
+	@echo "$(CC) $@"
+	@for f in $(INDEX); do $(CC) $(CFLAGS) $(TIRPC_C) -I$(STUBS)/m -Icgo/examples -c -o $(STUBS)/m/$$(basename $$f .c).o $$f || exit 1; done
+	@$(CC) -O2 -g -w $(TIRPC_C) -o $@ $(patsubst %.c,$(STUBS)/m/%.o,$(notdir $(INDEX))) \
+		$(STUBS)/m/structs_xdr.c $(STUBS)/m/structs_clnt.c $(TIRPC_L) -lpthread
 
 bin/c/croaring_check: cgo/roaring/croaring_check.c
 	@mkdir -p $(@D)

@@ -42,15 +42,24 @@ func DecodeFrom(w *structs.RowBitmap, first uint64) (*vector.Bitmap, error) {
 // brought into its smallest form by BITMAP_ROARING, so nobody else may read it
 // meanwhile.
 func Encode(b *vector.Bitmap, format structs.RowBitmapFormat) (structs.RowBitmap, error) {
-	return EncodeFrom(b, 0, format)
+	return encode(b, 0, format)
 }
 
-// EncodeFrom is Encode for a page that was asked for from row first on, below
-// which b has no row: its words begin at the word of that row.
+// EncodeFrom is Encode for an answer, or for its page that was asked for from row
+// first on, below which b has no row: its words begin at the word of that row.
+// ErrTooLarge then comes with a page that fits.
 func EncodeFrom(b *vector.Bitmap, first uint64, format structs.RowBitmapFormat) (structs.RowBitmap, error) {
+	w, err := encode(b, first, format)
+	if errors.Is(err, ErrTooLarge) {
+		err = fmt.Errorf("%w: %s", err, instead(b, first, format))
+	}
+	return w, err
+}
+
+func encode(b *vector.Bitmap, first uint64, format structs.RowBitmapFormat) (structs.RowBitmap, error) {
 	w := structs.RowBitmap{Format: format}
 	if size := SizeFrom(b, first, format); size > MaxBytes {
-		return w, fmt.Errorf("%w: %d bytes as %v, at most %d: %s", ErrTooLarge, size, format, uint64(MaxBytes), instead(b, first, format))
+		return w, fmt.Errorf("%w: %d bytes as %v, at most %d", ErrTooLarge, size, format, uint64(MaxBytes))
 	}
 	switch format {
 	case structs.BITMAP_WORDS:

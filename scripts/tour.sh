@@ -178,6 +178,13 @@ if [ -n "$c_part" ]; then
 	show bin/c/client 127.0.0.1 2 udp 'R:*'
 	bin/c/client 127.0.0.1 2 udp 'R:*' | tee "$work/c3" || die "the C client failed"
 	[ "$(head -n 1 "$work/c3")" = "count 118" ] || die "the C client's answer is wrong"
+	echo
+	echo "A C program puts and deletes too, and reads in pages (cgo/examples/index):"
+	run bin/c/index 127.0.0.1 put 9001 1-10,26,79 || die "the put failed"
+	show bin/c/index -p 5 127.0.0.1 query 'R:9001&301'
+	bin/c/index -p 5 127.0.0.1 query 'R:9001&301' | tee "$work/c4" || die "the C program failed"
+	[ "$(head -n 1 "$work/c4")" = "rows 3 4 5 6 26 79" ] || die "the C program's answer is wrong"
+	run bin/c/index 127.0.0.1 delete 9001 || die "the delete failed"
 fi
 
 title "A slave is killed"

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dial.h"
 #include "structs.h"
 
 #define HOP_TIMEOUT 1           /* seconds, for each machine that is left */
@@ -62,7 +63,7 @@ static int pass_on(handle_query_args *args, query_return_value *answer)
 {
 	char *next = args->list->machine_addr;
 	struct timeval wait = patience(args->list);
-	CLIENT *clnt = clnt_create_timed(next, SLAVE_PROG, SLAVE_V1, "tcp", &wait);
+	CLIENT *clnt = dial(next, SLAVE_PROG, SLAVE_V1, wait.tv_sec); /* why not clnt_create: see dial.c */
 	query_return_value *r = NULL;
 	struct rpc_err why = { .re_status = RPC_FAILED };
 

@@ -63,6 +63,8 @@ func (p programs) client() string      { return filepath.Join(p.dir, "c", "clien
 func (p programs) clientN() string     { return filepath.Join(p.dir, "n", "clientn") }
 func (p programs) slaveClient() string { return filepath.Join(p.dir, "c", "slave_client") }
 func (p programs) handler() string     { return filepath.Join(p.dir, "handler", "handler") }
+func (p programs) index() string       { return filepath.Join(p.dir, "m", "index") }
+func (p programs) pageRows() string    { return filepath.Join(p.dir, "m", "page_rows") }
 func (p programs) careless() string    { return filepath.Join(p.dir, "handler", "careless") }
 
 // dirEnv tells a test in a namespace where its parent built the programs.
@@ -102,14 +104,33 @@ func build(t *testing.T) programs {
 	link("client", c)
 	link("slave_client", c)
 	link("clientn", stubs("n", "-N", "-C"))
+	buildIndex(t, stubs("m", "-M", "-C"))
 	h := stubs("handler", "-C", "-DHANDLER_ONLY")
-	link("handler", h, h.Server)
+	dial, err := filepath.Abs(filepath.Join(examples, "dial.c"))
+	require.NoError(t, err)
+	link("handler", h, h.Server, cpeer.Compile(t, h.Dir, "dial.o", []string{dial}, "-c", "-Wall", "-Wextra", "-Werror"))
 	careless, err := filepath.Abs("testdata/careless.c")
 	require.NoError(t, err)
 	main := cpeer.ServerMain(t, h, structsX, []string{"tcp", "udp"}, "-C", "-DHANDLER_ONLY") // rpcgen's own main
 	cpeer.Compile(t, h.Dir, "careless", []string{careless, h.XDR, h.Client, main}, "-w")
 	require.NoError(t, os.Setenv(dirEnv, built.dir))
 	return programs{built.dir}
+}
+
+// buildIndex compiles the program of several files, and with its reader of answers
+// a program that has it read what the tests make up.
+func buildIndex(t *testing.T, s cpeer.Stubs) {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join(examples, "index"))
+	require.NoError(t, err)
+	object := func(in, name string) string {
+		source, err := filepath.Abs(filepath.Join(in, name+".c"))
+		require.NoError(t, err)
+		return cpeer.Compile(t, s.Dir, name+".o", []string{source}, "-c", "-Wall", "-Wextra", "-Werror", "-I", dir, "-I", filepath.Dir(dir))
+	}
+	bitmap := object(dir, "bitmap")
+	cpeer.Compile(t, s.Dir, "index", []string{object(dir, "index"), object(dir, "session"), object(examples, "dial"), bitmap, s.XDR, s.Client}, "-w")
+	cpeer.Compile(t, s.Dir, "page_rows", []string{object("testdata", "page_rows"), bitmap, s.XDR}, "-w")
 }
 
 func TestMain(m *testing.M) {

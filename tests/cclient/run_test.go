@@ -66,13 +66,13 @@ func valgrind(t *testing.T, h *netns.Host, name string, args ...string) outcome 
 }
 
 // rpcbind starts Debian's portmapper on host h.
-func rpcbind(t *testing.T, h *netns.Host) {
+func rpcbind(t *testing.T, h *netns.Host) *cpeer.Process {
 	t.Helper()
 	cpeer.Require(t, "rpcbind", "rpcinfo")
 	p := cpeer.Start(t, h.Command(cpeer.Tool(t, "rpcbind"), "-f"))
 	for end := time.Now().Add(wait); ; {
 		if run(t, h, cpeer.Tool(t, "rpcinfo"), "-p").code == 0 {
-			return
+			return p
 		}
 		require.True(t, time.Now().Before(end), "rpcbind does not answer: %s", p.Output())
 		time.Sleep(20 * time.Millisecond) // a poll of another process, bounded by wait
