@@ -81,7 +81,7 @@ func TestChainsOfGoAndC(t *testing.T) {
 	if !netns.Enter(t) {
 		return
 	}
-	m := newMixed(t, p, rpcbind)
+	m := newMixed(t, p, func(t *testing.T, h *netns.Host) { rpcbind(t, h) })
 
 	for name, c := range map[string]struct{ first, list, allGo string }{
 		"Go, C, Go":       {goFirst, list(goFirst, "0", inC, "10", goLast, "20"), list(goFirst, "0", goLast, "110", goLast, "20")},
@@ -115,17 +115,17 @@ func TestChainsOfGoAndC(t *testing.T) {
 	})
 	t.Run("the machine behind C is blamed", func(t *testing.T) {
 		chain := list(goFirst, "0", inC, "10", goLast, "20")
-		require.NoError(t, m.last.Signal(syscall.SIGSTOP))
+		m.last.Stop(t)
 		o := run(t, nil, p.slaveClient(), goFirst, "tcp", "0", chain)
 		require.Equal(t, outcome{"", "slave_client: machine " + goLast + " failed\n", 1}, o)
-		require.NoError(t, m.last.Signal(syscall.SIGCONT))
+		m.last.Continue(t)
 		require.Equal(t, "word 0x0000000000100401\n", answer(t, nil, p.slaveClient(), goFirst, "tcp", "0", chain))
 	})
 	t.Run("C is blamed", func(t *testing.T) {
-		require.NoError(t, m.handler.Signal(syscall.SIGSTOP))
+		m.handler.Stop(t)
 		o := run(t, nil, p.slaveClient(), goFirst, "tcp", "0", list(goFirst, "0", goLast, "20", inC, "10"))
 		require.Equal(t, outcome{"", "slave_client: machine " + inC + " failed\n", 1}, o)
-		require.NoError(t, m.handler.Signal(syscall.SIGCONT))
+		m.handler.Continue(t)
 	})
 }
 

@@ -3,7 +3,6 @@ package cluster_test
 import (
 	"context"
 	"runtime"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -73,9 +72,9 @@ func TestThirdHopIsNamed(t *testing.T) {
 		}
 	}
 	ask("")
-	require.NoError(t, c.Slaves[2].Signal(syscall.SIGSTOP))
+	c.Slaves[2].Stop(t)
 	ask(cluster.Addr(2))
-	require.NoError(t, c.Slaves[2].Signal(syscall.SIGCONT))
+	c.Slaves[2].Continue(t)
 	ask("")
 	c.Slaves[2].Kill(t)
 	ask(cluster.Addr(2))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -136,9 +135,9 @@ func TestStopEachSlave(t *testing.T) {
 	l := startLoad(t, w, rnd)
 	for _, s := range c.Slaves {
 		l.more(t, 200)
-		require.NoError(t, s.Signal(syscall.SIGSTOP))
+		s.Stop(t)
 		l.more(t, 500)
-		require.NoError(t, s.Signal(syscall.SIGCONT))
+		s.Continue(t)
 		c.AwaitServing(t)
 	}
 	l.more(t, 200)
