@@ -27,7 +27,7 @@ var levels = [][]string{
 	{"xdr", "query", "vector", "rpcgen", "cgo"},
 	{"rpc", "catalog"},
 	{"router", "structs", "portmap", "catalog/local", "catalog/etcd", "monitor", "peer", "rows"},
-	{"slave", "master", "client"},
+	{"slave", "master", "client", "node"},
 	{"cmd", "examples", "tests", "quick"}, // quick: what the documents say to try
 }
 

@@ -8,22 +8,21 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"starfish/cmd/internal/number"
 	"starfish/cmd/internal/release"
 	"starfish/master"
+	"starfish/node"
 )
 
 // version is set by the build: -ldflags "-X main.version=1.2.3".
 var version = "dev"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := node.Signals(context.Background())
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -31,15 +30,17 @@ func main() {
 
 // run returns the exit code: 0 a clean end, 1 failed, 2 wrong usage.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	log := node.NewLog("master", stderr)
+	defer log.Close(stdout)
 	started := false
 	cmd := command(&started)
 	cmd.SetArgs(args)
 	cmd.SetOut(stdout)
-	cmd.SetErr(stderr)
+	cmd.SetErr(log)
 	if err := cmd.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(stderr, "master:", strings.ReplaceAll(strings.TrimPrefix(err.Error(), "master: "), "\nmaster: ", "\n"))
+		fmt.Fprintln(log, "master:", strings.ReplaceAll(strings.TrimPrefix(err.Error(), "master: "), "\nmaster: ", "\n"))
 		if !started {
-			fmt.Fprintln(stderr, "master --help tells the flags")
+			fmt.Fprintln(log, "master --help tells the flags")
 			return 2
 		}
 		return 1
@@ -64,7 +65,8 @@ which vector. It listens on loopback, and on the addresses of --listen; reading 
 whoever can connect, changes need loopback or --allow. It registers with the host's
 portmapper, and serves one itself where the host has none.
 
-It prints "ready" on a line of its own when it is, and ends cleanly at SIGINT or SIGTERM.`,
+It prints "ready" on a line of its own when it is, and ends cleanly at SIGINT or SIGTERM;
+SIGHUP does nothing. It tells systemd (Type=notify) both.`,
 		Example: `  master --data /var/lib/starfish/master
   master --data ./m --replicas 1 --log-level debug
   master --data ./m --listen 10.0.0.5 --allow 10.0.0.0/24
@@ -117,23 +119,19 @@ It prints "ready" on a line of its own when it is, and ends cleanly at SIGINT or
 }
 
 func serve(ctx context.Context, cfg master.Config, out io.Writer) error {
+	notify := node.NewNotifier(cfg.Logger)
+	defer notify.Close()
 	m, err := master.New(cfg)
 	if err != nil {
 		return err
 	}
-	done := make(chan error, 1)
-	go func() { done <- m.Run(ctx) }()
-	select {
-	case <-m.Ready():
+	return node.Serve(ctx, m, notify, func() string {
 		if msg := m.Portmapper().Message; msg != "" {
 			fmt.Fprintln(out, m.Portmapper())
 		}
-		fmt.Fprintf(out, "master on %s\n", m.Addr())
-		fmt.Fprintln(out, "ready")
-	case err := <-done:
-		return err
-	}
-	return <-done
+		fmt.Fprintf(out, "master on %s\nready\n", m.Addr())
+		return fmt.Sprintf("master on %s", m.Addr())
+	})
 }
 
 func parseAll[T any](texts []string, flag string, parse func(string) (T, error)) ([]T, error) {

@@ -132,7 +132,7 @@ func keeperCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT) // the portmapper's end is ours
+			signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE) // the portmapper's end is ours
 			const fromParent = 3
 			f := os.NewFile(fromParent, "portmap")
 			conn, err := net.FileConn(f)

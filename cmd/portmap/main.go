@@ -15,7 +15,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/signal"
 	"strings"
 	"syscall"
 	"time"
@@ -24,6 +23,7 @@ import (
 
 	"starfish/cmd/internal/number"
 	"starfish/cmd/internal/release"
+	"starfish/node"
 	"starfish/portmap"
 )
 
@@ -31,7 +31,7 @@ import (
 var version = "dev"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := node.Signals(context.Background())
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -44,17 +44,19 @@ func (e usageError) Unwrap() error { return e.error }
 
 // run is the program without the process: it returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRoot()
+	log := node.NewLog("portmap", stderr)
+	defer log.Close(stdout)
+	root := newRoot(log)
 	root.SetArgs(args)
 	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetErr(log)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(stderr, "portmap: %s\n", describe(err))
+	fmt.Fprintf(log, "portmap: %s\n", describe(err))
 	if errors.As(err, new(usageError)) {
-		fmt.Fprintf(stderr, "see '%s --help'\n", cmd.CommandPath())
+		fmt.Fprintf(log, "see '%s --help'\n", cmd.CommandPath())
 		return 2
 	}
 	return 1
@@ -62,6 +64,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // options are the flags.
 type options struct {
+	log *node.Log
+
 	listen    []string
 	port      int
 	socket    string
@@ -78,8 +82,8 @@ type options struct {
 	logFormat string
 }
 
-func newRoot() *cobra.Command {
-	var o options
+func newRoot(log *node.Log) *cobra.Command {
+	o := options{log: log}
 	root := &cobra.Command{
 		Use:   "portmap",
 		Short: "The portmapper: tells RPC clients the ports of programs",
@@ -89,7 +93,7 @@ rpcinfo). It serves all loopback addresses and the unix socket; other hosts
 reach it where --listen says so, and can ask but not register.
 
 It stays in the foreground, prints 'ready' on a line of its own when it serves, and ends
-on SIGINT or SIGTERM. Started by root it gives up root's rights as soon as its
+on SIGINT or SIGTERM; SIGHUP does nothing. Started by root it gives up root's rights as soon as its
 sockets are open. It takes the sockets of systemd and tells it when it is ready.`,
 		Example: `  sudo portmap                        # in the place of rpcbind, for this host
   sudo portmap --listen 0.0.0.0       # for other hosts too
@@ -160,12 +164,12 @@ func asUsage(err error) error {
 
 // serve runs the portmapper until the command's context ends.
 func serve(cmd *cobra.Command, o options) error {
-	cfg, err := o.config(cmd.ErrOrStderr())
+	cfg, err := o.config(o.log)
 	if err != nil {
 		return asUsage(err)
 	}
-	notify := openNotifier(os.Getenv("NOTIFY_SOCKET")) // while we may
-	defer notify.close()
+	notify := node.NewNotifier(cfg.Logger) // while we may
+	defer notify.Close()
 	if cfg.Inherited, err = listenFiles(); err != nil {
 		return err
 	}
@@ -186,19 +190,13 @@ func serve(cmd *cobra.Command, o options) error {
 	if err != nil {
 		return asUsage(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Run(cmd.Context()) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-srv.Ready():
-	}
-	stop := page.serve(srv)
-	defer stop()
-	fmt.Fprintf(cmd.OutOrStdout(), "portmap ready on port %d\nready\n", srv.Port())
-	notify.send(fmt.Sprintf("READY=1\nSTATUS=serving port %d", srv.Port()))
-	context.AfterFunc(cmd.Context(), func() { notify.send("STOPPING=1") })
-	return <-ended
+	stop := func() {}
+	defer func() { stop() }()
+	return node.Serve(cmd.Context(), srv, notify, func() string {
+		stop = page.serve(srv)
+		fmt.Fprintf(cmd.OutOrStdout(), "portmap ready on port %d\nready\n", srv.Port())
+		return fmt.Sprintf("serving port %d", srv.Port())
+	})
 }
 
 func (o options) config(logTo io.Writer) (portmap.Config, error) {

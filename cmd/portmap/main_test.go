@@ -150,6 +150,7 @@ func TestObserved(t *testing.T) {
 	require.Contains(t, string(text), `starfish_rpc_calls_total{network="udp",procedure="SET",program="portmapper",status="SUCCESS",version="4"} 1`)
 	require.Contains(t, string(text), `starfish_portmap_refused_total{reason="port"} 1`)
 	require.Contains(t, string(text), "starfish_portmap_registrations 1")
+	require.Contains(t, string(text), "starfish_log_lines_lost_total 0")
 
 	require.Equal(t, 0, stop())
 	require.Equal(t, "STOPPING=1", told())

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"starfish/monitor"
+	"starfish/node"
 	"starfish/portmap"
 )
 
@@ -44,6 +45,7 @@ func (m metrics) Refused(reason string) { m.refused.WithLabelValues(reason).Inc(
 // page is the HTTP server of the metrics; nil is none.
 type page struct {
 	ln  net.Listener
+	log *node.Log
 	reg *prometheus.Registry
 }
 
@@ -61,7 +63,7 @@ func (o options) startMetrics(cfg *portmap.Config) (*page, error) {
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg.Metrics = newMetrics(reg)
 	cfg.Logger.Info("metrics", "url", fmt.Sprintf("http://%s/metrics", ln.Addr()))
-	return &page{ln, reg}, nil
+	return &page{ln, o.log, reg}, nil
 }
 
 // serve serves the page until stop.
@@ -73,6 +75,10 @@ func (p *page) serve(srv *portmap.Server) (stop func()) {
 		Name: "starfish_portmap_registrations",
 		Help: "Registrations, the portmapper's own included.",
 	}, func() float64 { return float64(srv.Registrations()) }))
+	p.reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "starfish_log_lines_lost_total",
+		Help: "Log lines that could not be written.",
+	}, func() float64 { return float64(p.log.Lost()) }))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(p.reg, promhttp.HandlerOpts{}))
 	const timeout = 10 * time.Second

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"strconv"
 
@@ -31,33 +30,4 @@ func listenFiles() ([]*os.File, error) {
 		files = append(files, os.NewFile(uintptr(fd), fmt.Sprint("LISTEN_FDS ", fd)))
 	}
 	return files, nil
-}
-
-// notifier tells systemd how we are (sd_notify); nil tells nobody.
-type notifier struct{ conn *net.UnixConn }
-
-// openNotifier connects to the socket that NOTIFY_SOCKET names; "@" begins an
-// abstract one.
-func openNotifier(socket string) *notifier {
-	if socket == "" {
-		return nil
-	}
-	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "portmap: NOTIFY_SOCKET: %v\n", err)
-		return nil
-	}
-	return &notifier{conn}
-}
-
-func (n *notifier) send(state string) {
-	if n != nil {
-		_, _ = n.conn.Write([]byte(state)) // who asked and does not listen misses nothing
-	}
-}
-
-func (n *notifier) close() {
-	if n != nil {
-		n.conn.Close()
-	}
 }

@@ -4,17 +4,17 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/netip"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"starfish/cmd/internal/number"
 	"starfish/cmd/internal/release"
+	"starfish/node"
 	"starfish/slave"
 )
 
@@ -22,20 +22,25 @@ import (
 var version = "dev"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	os.Exit(run(ctx, os.Args[1:]))
+	ctx, stop := node.Signals(context.Background())
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
 }
 
 // run returns the exit code: 0 a clean end, 1 failed, 2 wrong usage.
-func run(ctx context.Context, args []string) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	log := node.NewLog("slave", stderr)
+	defer log.Close(stdout)
 	started := false
 	cmd := command(&started)
 	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(log)
 	if err := cmd.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "slave:", strings.TrimPrefix(err.Error(), "slave: "))
+		fmt.Fprintln(log, "slave:", strings.TrimPrefix(err.Error(), "slave: "))
 		if !started {
-			fmt.Fprintln(os.Stderr, "slave --help tells the flags")
+			fmt.Fprintln(log, "slave --help tells the flags")
 			return 2
 		}
 		return 1
@@ -70,7 +75,7 @@ master and from --allow. It calls only machines of its cluster, and those of
 --allow-machine.
 
 It prints "ready" on a line of its own when it is, and ends cleanly at SIGINT or
-SIGTERM.`,
+SIGTERM; SIGHUP does nothing. It tells systemd (Type=notify) both.`,
 		Example: `  slave --master 127.0.0.1 --addr 127.0.0.2 --data ./s1
   slave --master 127.0.0.1 --addr 127.0.0.3 --data ./s2 --priority 1
   slave --master 10.0.0.5 --addr 10.0.0.6 --data /var/lib/starfish/slave
@@ -82,11 +87,11 @@ SIGTERM.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.apply(&cfg); err != nil {
+			if err := f.apply(&cfg, cmd.ErrOrStderr()); err != nil {
 				return err
 			}
 			*started = cfg.Check() == nil
-			return serve(cmd.Context(), cfg)
+			return serve(cmd.Context(), cfg, cmd.OutOrStdout())
 		},
 	}
 	cmd.SetVersionTemplate(release.Line("slave", version))
@@ -105,7 +110,7 @@ SIGTERM.`,
 }
 
 // apply writes the flags into the Config.
-func (f *flags) apply(cfg *slave.Config) error {
+func (f *flags) apply(cfg *slave.Config, log io.Writer) error {
 	var err error
 	if cfg.Listen, err = parseAll(f.listen, "--listen", netip.ParseAddr); err != nil {
 		return err
@@ -128,26 +133,22 @@ func (f *flags) apply(cfg *slave.Config) error {
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
 		return fmt.Errorf("--log-level %q is not debug, info, warn or error", f.logLevel)
 	}
-	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	cfg.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level}))
 	cfg.Port = int(f.port)
 	return nil
 }
 
-func serve(ctx context.Context, cfg slave.Config) error {
+func serve(ctx context.Context, cfg slave.Config, out io.Writer) error {
+	notify := node.NewNotifier(cfg.Logger)
+	defer notify.Close()
 	s, err := slave.New(cfg)
 	if err != nil {
 		return err
 	}
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	select {
-	case <-s.Ready():
-		fmt.Printf("slave %s on %s\n", cfg.Addr, s.Addr())
-		fmt.Println("ready")
-	case err := <-done:
-		return err
-	}
-	return <-done
+	return node.Serve(ctx, s, notify, func() string {
+		fmt.Fprintf(out, "slave %s on %s\nready\n", cfg.Addr, s.Addr())
+		return fmt.Sprintf("slave %s on %s", cfg.Addr, s.Addr())
+	})
 }
 
 func parseAll[T any](texts []string, flag string, parse func(string) (T, error)) ([]T, error) {

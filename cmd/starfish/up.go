@@ -19,6 +19,7 @@ import (
 
 	"starfish/cmd/internal/number"
 	"starfish/master"
+	"starfish/node"
 	"starfish/portmap"
 	"starfish/slave"
 )
@@ -44,7 +45,8 @@ func newUp() *cobra.Command {
 		Short: "Run a whole cluster in one process, for trying things",
 		Long: `up runs a master at 127.0.0.1 and slaves at 127.0.0.2, 127.0.0.3 and so on, and a
 portmapper where the host has none. It prints ready on a line of its own when
-every part answers, and ends cleanly on SIGINT or SIGTERM.
+every part answers, and ends cleanly on SIGINT or SIGTERM; SIGHUP
+does nothing, so that it outlives the terminal.
 
 Without --data the vectors are in a temporary directory that is removed at the
 end. C clients need a portmapper on port 111: where up may not bind it, it
@@ -71,11 +73,15 @@ bin/master and bin/slave.`,
 	fl.StringVar(&f.mapper, "portmap", "auto", "auto: serve a portmapper where the host has none; off: never")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "log what happens, not only what goes wrong")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		u, err := f.plan(cmd.ErrOrStderr())
+		log := node.NewLog("starfish", cmd.ErrOrStderr())
+		defer log.Close(os.Stdout)
+		u, err := f.plan(log)
 		if err != nil {
 			return &usageError{err}
 		}
-		return u.run(cmd.Context(), cmd.OutOrStdout())
+		ctx, stop := node.Signals(cmd.Context())
+		defer stop()
+		return u.run(ctx, cmd.OutOrStdout())
 	}
 	return cmd
 }
@@ -186,8 +192,13 @@ func (u *up) run(ctx context.Context, out io.Writer) (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
 	}
+	notify := node.NewNotifier(u.log)
+	defer notify.Close()
 	c := &cluster{up: u, data: data}
-	defer func() { err = errors.Join(err, c.stop()) }()
+	defer func() {
+		notify.Stopping()
+		err = errors.Join(err, c.stop())
+	}()
 	if err := c.start(ctx); err != nil {
 		return err
 	}
@@ -196,6 +207,7 @@ func (u *up) run(ctx context.Context, out io.Writer) (err error) {
 	}
 	c.describe(out, temporary)
 	fmt.Fprintln(out, "ready")
+	notify.Ready("serving")
 	select {
 	case <-ctx.Done():
 		return nil
