@@ -24,7 +24,7 @@ const module = "starfish"
 // own level or of one below, and never one above. A directory that is not named
 // here has the level of the nearest named one above it.
 var levels = [][]string{
-	{"xdr", "query", "vector", "rpcgen", "cgo"},
+	{"xdr", "query", "vector", "rpcgen", "cgo", "machine", "fault"},
 	{"rpc", "catalog"},
 	{"router", "structs", "portmap", "catalog/local", "catalog/etcd", "monitor", "peer", "rows"},
 	{"slave", "master", "client", "node"},
@@ -60,10 +60,12 @@ var doors = []struct {
 // outside says what else than the standard library and itself a package may
 // import, where that is bounded; its tests may import more.
 var outside = map[string][]string{
-	"xdr":    {},
-	"query":  {},
-	"rpcgen": {},
-	"rpc":    {module + "/xdr", "golang.org/x/net", "golang.org/x/sys"},
+	"xdr":     {},
+	"query":   {},
+	"rpcgen":  {},
+	"machine": {},
+	"fault":   {},
+	"rpc":     {module + "/xdr", "golang.org/x/net", "golang.org/x/sys"},
 }
 
 // pkg is what `go list -json` says of a package.
