@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"starfish/catalog"
+	"starfish/peer"
 	"starfish/structs"
 )
 
@@ -16,7 +17,7 @@ const (
 
 // failure makes a query_failure within the bounds of structs.x.
 func failure(message string, ids []uint64, total uint64, machines []string) structs.QueryFailure {
-	f := structs.QueryFailure{Message: clip(message), Vectors: ids, VectorsTotal: max(total, uint64(len(ids)))}
+	f := structs.QueryFailure{Message: clip(peer.Plain(message)), Vectors: ids, VectorsTotal: max(total, uint64(len(ids)))}
 	if len(ids) > maxVectors {
 		f.Vectors = ids[:maxVectors]
 	}

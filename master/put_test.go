@@ -373,6 +373,6 @@ func TestOpenErrorNamesEachMachineOnce(t *testing.T) {
 	first.add("b", &peer.FailedError{Machine: "b", Err: errors.New("b: rpc: gone")})
 	second.add("a", &first)
 	second.add("c", &first)
-	require.Equal(t, "a (not serving), b (rpc: gone)", second.Error())
+	require.Equal(t, "a (not serving), b (gone)", second.Error())
 	require.Equal(t, []string{"a", "b"}, machinesOf(&second))
 }

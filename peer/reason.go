@@ -53,11 +53,14 @@ func Reason(err error) string {
 	case why != "":
 		return why
 	}
-	return prefixes.ReplaceAllString(err.Error(), "")
+	return Plain(err.Error())
 }
 
-// prefixes are the names of packages that an error begins with.
-var prefixes = regexp.MustCompile(`^((client|master|peer|portmap|rows|rpc|slave|vector|xdr): )+`)
+// Plain is a message without the names of the packages that an error went
+// through: they stand at its beginning, at that of a line, and after a colon.
+func Plain(message string) string { return packages.ReplaceAllString(message, "$1") }
+
+var packages = regexp.MustCompile(`(?m)(^|: )(?:(?:catalog|client|master|peer|portmap|router|rows|rpc|slave|vector|xdr): )+`)
 
 // replied is what a reply without a result means.
 func replied(e *rpc.ReplyError) string {

@@ -46,3 +46,18 @@ func TestReason(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, Reason(c.err)) })
 	}
 }
+
+func TestPlain(t *testing.T) {
+	for message, want := range map[string]string{
+		"":          "",
+		"master: x": "x",
+		"slave: open the store: vector: store is in use":   "open the store: store is in use",
+		"master: open the catalog: catalog: catalog: full": "open the catalog: full",
+		"slave: a\nslave: rpc: b":                          "a\nb",
+		"query: byte 5: expected":                          "query: byte 5: expected",
+		"the rpc: a":                                       "the rpc: a",
+		"rpc:3: no colon":                                  "rpc:3: no colon",
+	} {
+		require.Equal(t, want, Plain(message))
+	}
+}

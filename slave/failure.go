@@ -48,6 +48,7 @@ func (f *failure) wire(ctx context.Context) structs.QueryFailure {
 
 // fail makes a failure that blames machines.
 func fail(status structs.QueryStatus, message string, machines ...string) *failure {
+	message = peer.Plain(message)
 	f := &failure{status: status}
 	f.Message = message
 	if len(message) > maxMessage {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +15,7 @@ import (
 	"starfish/cmd/internal/release"
 	"starfish/master"
 	"starfish/node"
+	"starfish/peer"
 )
 
 // version is set by the build: -ldflags "-X main.version=1.2.3".
@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd.SetOut(stdout)
 	cmd.SetErr(log)
 	if err := cmd.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(log, "master:", strings.ReplaceAll(strings.TrimPrefix(err.Error(), "master: "), "\nmaster: ", "\n"))
+		fmt.Fprintln(log, "master:", peer.Plain(err.Error()))
 		if !started {
 			fmt.Fprintln(log, "master --help tells the flags")
 			return 2

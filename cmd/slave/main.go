@@ -8,13 +8,13 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"starfish/cmd/internal/number"
 	"starfish/cmd/internal/release"
 	"starfish/node"
+	"starfish/peer"
 	"starfish/slave"
 )
 
@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd.SetOut(stdout)
 	cmd.SetErr(log)
 	if err := cmd.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(log, "slave:", strings.TrimPrefix(err.Error(), "slave: "))
+		fmt.Fprintln(log, "slave:", peer.Plain(err.Error()))
 		if !started {
 			fmt.Fprintln(log, "slave --help tells the flags")
 			return 2

@@ -17,6 +17,7 @@ import (
 
 	"starfish/client"
 	"starfish/master"
+	"starfish/peer"
 	"starfish/portmap"
 	"starfish/rpc"
 	"starfish/slave"
@@ -113,7 +114,7 @@ func (c *cluster) findMapper(ctx context.Context, m *master.Master) error {
 	if c.up.master.Portmap == "off" {
 		p, err := portmap.Local(ctx)
 		if err != nil {
-			return fmt.Errorf("--portmap off, and this host has no portmapper: %w\nstart rpcbind or bin/portmap first", err)
+			return fmt.Errorf("--portmap off, and this host has no portmapper: %s\nstart rpcbind or bin/portmap first", peer.Reason(err))
 		}
 		return p.Close()
 	}
@@ -168,7 +169,7 @@ func (c *cluster) answers(ctx context.Context) error {
 			return err
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return fmt.Errorf("not ready after %v: %w", startTimeout, err)
+				return fmt.Errorf("not ready after %v: %s", startTimeout, said(err))
 			}
 			return nil
 		}
@@ -197,12 +198,12 @@ func (c *cluster) ask(ctx context.Context) error {
 		}
 		conn, err := portmap.Dial(ctx, "tcp", addr, structs.SLAVE_PROG, structs.SLAVE_V2, rpc.ClientConfig{})
 		if err != nil {
-			return fmt.Errorf("slave %s: %w", addr, err)
+			return fmt.Errorf("slave %s: %s", addr, peer.Reason(err))
 		}
 		err = conn.Call(ctx, structs.SLAVE_PROG, structs.SLAVE_V2, 0, nil, nil)
 		conn.Close()
 		if err != nil {
-			return fmt.Errorf("slave %s: %w", addr, err)
+			return fmt.Errorf("slave %s: %s", addr, peer.Reason(err))
 		}
 	}
 	return nil

@@ -79,7 +79,7 @@ func said(err error) string {
 	case errors.As(err, &late):
 		return late.Error()
 	case errors.As(err, &refused):
-		return strings.TrimPrefix(refused.Error(), "client: ")
+		return peer.Plain(refused.Error())
 	case errors.As(err, &away):
 		return fmt.Sprintf("no master at %s: %s", away.Host, unreachable(away.Err))
 	case errors.As(err, &failed) && errors.As(err, new(*rpc.ReplyError)):
@@ -87,7 +87,7 @@ func said(err error) string {
 	case errors.As(err, &failed):
 		return failed.Call + ": no answer of the master: " + peer.Reason(failed.Err)
 	}
-	return strings.TrimPrefix(err.Error(), "client: ")
+	return peer.Plain(err.Error())
 }
 
 func unreachable(err error) string {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -92,8 +94,7 @@ func readVectorFile(ctx context.Context, name string, stdin io.Reader) (*vector.
 	if name == "-" {
 		name = stdinName
 	}
-	// The format's cookie, little endian, is 12346 or has 12347 in its low half.
-	if len(data) >= 4 && (data[0] == 0x3a || data[0] == 0x3b) && data[1] == 0x30 {
+	if isRoaring(data) {
 		b, err := vector.ReadRoaring(data)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -112,6 +113,12 @@ func readVectorFile(ctx context.Context, name string, stdin io.Reader) (*vector.
 	return all.bitmap(), nil
 }
 
+// isRoaring looks for the format's cookie: little endian, it is 12346 or has
+// 12347 in its low half.
+func isRoaring(data []byte) bool {
+	return len(data) >= 4 && (data[0] == 0x3a || data[0] == 0x3b) && data[1] == 0x30
+}
+
 // stdinName is what messages call the file -.
 const stdinName = "standard input"
 
@@ -128,7 +135,12 @@ func readFile(name string, stdin io.Reader) ([]byte, error) {
 		defer f.Close()
 		stdin = f
 	}
-	data, err := io.ReadAll(io.LimitReader(stdin, maxVectorFile+1))
+	r := bufio.NewReader(io.LimitReader(stdin, maxVectorFile+1))
+	head, _ := r.Peek(512) // the end, or an error, comes again
+	if !isRoaring(head) && bytes.IndexByte(head, 0) >= 0 {
+		return nil, fmt.Errorf("%s: a zero byte: this is neither text nor the roaring format", name)
+	}
+	data, err := io.ReadAll(r)
 	if err == nil && len(data) > maxVectorFile {
 		err = fmt.Errorf("%s: over %d bytes, which no vector needs: write ranges, or the roaring format", name, maxVectorFile)
 	}

@@ -111,6 +111,7 @@ interrupted. Numbers are decimal, also with zeros before them.`,
 	pf.StringVar(&g.master, "master", "", "host of the master, without a port (env STARFISH_MASTER; default 127.0.0.1)")
 	root.PersistentPreRunE = g.checkTimeout
 	pf.DurationVar(&g.timeout, "timeout", 30*time.Second, "how long one call may take, connecting included")
+	root.SetHelpCommand(newHelp(root))
 	root.AddCommand(
 		newUp(), newPut(g), newDelete(g), newGet(g), newLoad(g), newQuery(g), newExplain(g),
 		newStatus(g), newMembers(g), newJoin(g), newVersion(),
@@ -131,8 +132,30 @@ func addCompletion(root *cobra.Command) {
 				return nil
 			})
 			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+			for _, shell := range c.Commands() {
+				shell.Args = usageArgs(cobra.NoArgs)
+			}
 			c.Example = "  source <(starfish completion bash)"
 		}
+	}
+}
+
+// newHelp is cobra's help command, which takes whatever it does not know for the
+// whole program.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND]",
+		Short:   "Help about a command",
+		Long:    `help shows what a command does, as its --help does.`,
+		Example: `  starfish help put`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return usagef("there is no command %q", strings.Join(args, " "))
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
 	}
 }
 
