@@ -124,6 +124,9 @@ interrupted. Numbers are decimal, also with zeros before them.`,
 func addCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
+		if c.Name() != "load" && c.ValidArgsFunction == nil { // ids, texts and addresses are no files
+			c.ValidArgsFunction = cobra.NoFileCompletions
+		}
 		if c.Name() == "completion" {
 			c.Args = usageArgs(func(_ *cobra.Command, args []string) error {
 				if len(args) > 0 {

@@ -69,6 +69,7 @@ them. The answer is complete, or the command fails and says what is missing.`,
 	fl.StringVar(&format, "format", "roaring", "how rows travel: roaring or words")
 	number.Var(fl, &first, "first-row", 0, "a page of the answer: rows from here on")
 	number.Var(fl, &limit, "max-rows", 0, "at most so many rows (default all)")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"roaring", "words"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if format != "roaring" && format != "words" {
 			return usagef("--format: %q is neither roaring nor words", format)
