@@ -187,8 +187,8 @@ func (c *checker) resolve(d decl) {
 			if _, err := strconv.Unquote(`"` + d.val.text + `"`); d.val.isString && err != nil {
 				c.errorf(d.val.pos, "a string with an escape that Go does not have")
 			}
-		} else if n := c.eval(d.val); n != nil && !n.IsInt64() && !n.IsUint64() {
-			c.errorf(d.val.pos, "constant '%s' does not fit 64 bits", d.name)
+		} else if n := c.eval(d.val); n != nil && n.BitLen() > maxConstBits {
+			c.errorf(d.val.pos, "constant '%s' has %d bits: Go has constants of at most %d", d.name, n.BitLen(), maxConstBits)
 		}
 	case *enumDecl:
 		for _, t := range d.tags {

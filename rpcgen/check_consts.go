@@ -5,6 +5,10 @@ import (
 	"strings"
 )
 
+// maxConstBits is the size of the largest constant that Go compilers take. What
+// is used as a size, tag, label or number has a range of its own.
+const maxConstBits = 512
+
 // constant is a const, an enum tag, a program or a version.
 type constant struct {
 	pos     Pos

@@ -74,7 +74,14 @@ func Generate(opts Options) ([]Output, error) {
 	for _, known := range append(c.units, u) {
 		known.nameAll()
 	}
-	return generate(c, u, base, pkg)
+	outs, err := generate(c, u, base, pkg)
+	if err == nil {
+		err = c.verify(outs)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return outs, nil
 }
 
 func isPackage(name string) bool { return isName(name) && !gotoken.IsKeyword(name) && name != "_" }

@@ -87,13 +87,15 @@ func (g *generator) structCodec(d *structDecl) {
 func (g *generator) listCodec(d *structDecl, name string) {
 	last := len(d.fields) - 1
 	fields, next := d.fields[:last], g.names.fields[d.fields[last]]
-	param, zero := "", ""
-	if g.recursive[d] {
-		param, zero = ", depth int", ", 0"
-	}
+	method, param, pass := "AppendXDR", "", ""
 	g.pf("// AppendXDR appends v and the nodes after it.\n")
-	g.pf("func (v %s) AppendXDR(b []byte) ([]byte, error) {\nb, err := v.appendNode(b%s)\nif err != nil {\nreturn b, err\n}\n", name, zero)
-	g.pf("return append%sList(b, v.%s%s)\n}\n\n", name, next, zero)
+	if g.recursive[d] {
+		method, param, pass = "appendDepth", ", depth int", ", depth"
+		g.pf("func (v %s) AppendXDR(b []byte) ([]byte, error) { return v.appendDepth(b, 0) }\n\n", name)
+		g.pf("// appendDepth appends v and the nodes after it, which are depth values of their own kind down.\n")
+	}
+	g.pf("func (v %s) %s(b []byte%s) ([]byte, error) {\nb, err := v.appendNode(b%s)\nif err != nil {\nreturn b, err\n}\n", name, method, param, pass)
+	g.pf("return append%sList(b, v.%s%s)\n}\n\n", name, next, pass)
 	g.pf("// DecodeXDR reads v and the nodes after it.\n")
 	g.pf("func (v *%s) DecodeXDR(d *xdr.Decoder) error {\nif err := v.decodeNode(d); err != nil {\nreturn err\n}\n", name)
 	g.pf("return decode%sList(d, &v.%s)\n}\n\n", name, next)

@@ -35,6 +35,7 @@ func (p *parser) decls(end func() bool) {
 			b.head().nameAnonymous()
 		}
 		p.f.decls = append(p.f.decls, p.bodies...)
+		p.bodies = nil // those of a namespace's last declaration are in p.f
 		if d != nil {
 			p.f.decls = append(p.f.decls, d)
 		}

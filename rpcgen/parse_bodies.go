@@ -91,7 +91,11 @@ func (p *parser) unionBody(h declHead) decl {
 	}
 	p.owner = outer
 	p.expect(")", "the discriminant")
+	before := len(p.faults.list)
 	u.rest = p.body(&u.declHead, "')'", func() { p.arm(u) })
+	if len(u.arms) == 0 && len(p.faults.list) == before {
+		p.errorf(p.tokens[p.i-1].pos, "%s has no arms: case or default expected", titled("union", &u.declHead))
+	}
 	return u
 }
 

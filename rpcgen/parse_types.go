@@ -177,10 +177,7 @@ func (p *parser) proc() *proc {
 	p.expect("(", r.name)
 	if !p.is(")") {
 		for {
-			r.args = append(r.args, p.procType())
-			if p.cur().kind == tokIdent && !keywords[p.cur().text] {
-				p.step() // an argument's name, as some write it
-			}
+			r.args = append(r.args, p.argument())
 			if !p.accept(",") {
 				break
 			}
@@ -201,9 +198,36 @@ func (p *parser) proc() *proc {
 	return r
 }
 
-// procType reads the type of an argument or result.
+// procType reads the type of a result.
 func (p *parser) procType() *field {
 	f := &field{typ: p.typeSpec()}
+	p.shapeOf(f)
+	return f
+}
+
+// argument reads the type of an argument, and its name where it has one, which
+// stands before or after the star as in C.
+func (p *parser) argument() *field {
+	f := &field{typ: p.typeSpec()}
+	p.argumentName()
+	p.shapeOf(f)
+	p.argumentName()
+	if p.is("[") || p.is("<") {
+		p.fail(p.cur().pos, "an array cannot be an argument: typedef it")
+	}
+	return f
+}
+
+// argumentName steps over a name, which means nothing on the wire.
+func (p *parser) argumentName() {
+	if p.cur().kind == tokIdent && !keywords[p.cur().text] {
+		p.step()
+	}
+}
+
+// shapeOf reads what follows the type of an argument or result: a star, or the
+// bound of a string.
+func (p *parser) shapeOf(f *field) {
 	switch {
 	case f.typ.body != nil:
 		p.fail(f.typ.pos, "the type of an argument or result needs a name: declare it on its own")
@@ -211,6 +235,8 @@ func (p *parser) procType() *field {
 		p.fail(f.typ.pos, "opaque cannot be an argument or result: typedef it")
 	case f.typ.basic == void && p.is("*"):
 		p.fail(p.cur().pos, "a pointer to void means nothing")
+	case f.typ.basic == text && p.is("*"):
+		p.fail(p.cur().pos, "a pointer to string is not known: typedef it")
 	case f.typ.basic == text:
 		f.shape = variable
 		if p.accept("<") {
@@ -220,10 +246,7 @@ func (p *parser) procType() *field {
 			}
 			p.expect(">", "the bound")
 		}
-		return f
-	}
-	if p.accept("*") {
+	case p.accept("*"):
 		f.shape = optional
 	}
-	return f
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"starfish/cmd/internal/release"
@@ -35,6 +36,8 @@ Usage:
   -v                say what is left out, included, and renamed
 
 -D, -I and -import may be repeated; -DNAME and -IDIR may be written as one.
+Other options are C rpcgen's (/usr/bin/rpcgen), which writes C: the .x file
+stays as it is for both.
 
 Examples:
   rpcgen structs.x
@@ -99,7 +102,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	opts := rpcgen.Options{Defines: map[string]string{}}
 	flags := flag.NewFlagSet("rpcgen", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags.SetOutput(io.Discard)
 	flags.Usage = func() {}
 	dir := flags.String("o", ".", "")
 	verbose := flags.Bool("v", false, "")
@@ -113,7 +116,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprint(stdout, usage)
 		return exitOK
 	case err != nil:
-		fmt.Fprintln(stderr, "rpcgen --help shows how")
+		fmt.Fprintf(stderr, "rpcgen: %v; rpcgen --help shows how\n", explained(err))
 		return exitUsage
 	case *showVersion:
 		fmt.Fprint(stdout, release.Line("rpcgen", version))
@@ -130,6 +133,23 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitFailed
 	}
 	return exitOK
+}
+
+// ofC are C rpcgen's options that are not ours, as `rpcgen --help` of
+// rpcsvc-proto 1.4 lists them.
+const ofC = "-5 -a -b -c -C -h -i -K -l -L -m -M -n -N -s -Sc -Sm -Ss -t -T -Y"
+
+// explained says of an option that is not ours whether it is C rpcgen's.
+func explained(err error) error {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: ")
+	switch {
+	case !unknown:
+		return err
+	case slices.Contains(strings.Fields(ofC), name):
+		return fmt.Errorf("%s is an option of C rpcgen, which writes C (often /usr/bin/rpcgen; its options are %s); this rpcgen writes Go, "+
+			"all files at once, and needs none of them: -o DIR says where", name, ofC)
+	}
+	return fmt.Errorf("there is no option %s", name)
 }
 
 // split turns -DNAME and -IDIR, as C rpcgen takes them, into two arguments.

@@ -178,6 +178,32 @@ func TestRecursionIsBounded(t *testing.T) {
 	}
 	require.ErrorIs(t, xdr.Unmarshal(nested, new(sample.Expression)), xdr.ErrDepth)
 
+	// Through the arms of a union, by *, by <> and by the nodes of a list.
+	for kind := range uint32(3) {
+		shapes := bytes.Repeat(words(kind+1, 1), 1<<20)
+		require.ErrorIs(t, xdr.Unmarshal(shapes, new(sample.Shape)), xdr.ErrDepth, "case %d", kind+1)
+		require.ErrorIs(t, xdr.Unmarshal(shapes, new(sample.Drawing)), xdr.ErrDepth, "case %d", kind+1)
+	}
+	for _, within := range []func(sample.Shape) sample.Shape{
+		func(s sample.Shape) sample.Shape { return sample.NewShapeInner(&s) },
+		func(s sample.Shape) sample.Shape { return sample.NewShapeParts([]sample.Shape{s}) },
+		func(s sample.Shape) sample.Shape { return sample.NewShapeStack(&sample.Layer{Top: s}) },
+	} {
+		deep := func(depth int) (s sample.Shape) {
+			for range depth - 1 {
+				s = within(s)
+			}
+			return s
+		}
+		b, err := xdr.Marshal(deep(xdr.MaxDepth / 2))
+		require.NoError(t, err)
+		require.NoError(t, xdr.Unmarshal(b, new(sample.Shape)))
+		for _, v := range []xdr.Appender{deep(xdr.MaxDepth + 1), sample.Drawing{First: sample.Layer{Top: deep(xdr.MaxDepth + 1)}}} {
+			_, err = xdr.Marshal(v)
+			require.ErrorIs(t, err, xdr.ErrDepth)
+		}
+	}
+
 	ring := &sample.Bush{Twigs: make([]sample.Bush, 1)}
 	ring.Twigs[0].Twigs = ring.Twigs
 	_, err = xdr.Marshal(ring)

@@ -1245,12 +1245,15 @@ type Tree struct {
 }
 
 // AppendXDR appends v and the nodes after it.
-func (v Tree) AppendXDR(b []byte) ([]byte, error) {
-	b, err := v.appendNode(b, 0)
+func (v Tree) AppendXDR(b []byte) ([]byte, error) { return v.appendDepth(b, 0) }
+
+// appendDepth appends v and the nodes after it, which are depth values of their own kind down.
+func (v Tree) appendDepth(b []byte, depth int) ([]byte, error) {
+	b, err := v.appendNode(b, depth)
 	if err != nil {
 		return b, err
 	}
-	return appendTreeList(b, v.Right, 0)
+	return appendTreeList(b, v.Right, depth)
 }
 
 // DecodeXDR reads v and the nodes after it.
@@ -1474,6 +1477,212 @@ func (v *Operands) DecodeXDR(d *xdr.Decoder) error {
 		return err
 	}
 	return v.Right.DecodeXDR(d)
+}
+
+// Shape is the union shape: Kind says which of the other fields counts.
+//
+// Recursion through the arms of a union, to itself and by a list.
+type Shape struct {
+	Kind  int32
+	Inner *Shape  // 1
+	Parts []Shape // 2
+	Stack *Layer  // 3
+	// default: void
+}
+
+// NewShapeInner returns the Shape whose Kind is 1.
+func NewShapeInner(inner *Shape) Shape {
+	return Shape{Kind: 1, Inner: inner}
+}
+
+// NewShapeParts returns the Shape whose Kind is 2.
+func NewShapeParts(parts []Shape) Shape {
+	return Shape{Kind: 2, Parts: parts}
+}
+
+// NewShapeStack returns the Shape whose Kind is 3.
+func NewShapeStack(stack *Layer) Shape {
+	return Shape{Kind: 3, Stack: stack}
+}
+
+// NewShapeDefault returns the Shape whose Kind has no arm of its own.
+func NewShapeDefault(kind int32) Shape {
+	return Shape{Kind: kind}
+}
+
+// AppendXDR appends v.
+func (v Shape) AppendXDR(b []byte) ([]byte, error) {
+	return v.appendDepth(b, 0)
+}
+
+// appendDepth appends v, which is depth values of its own kind down.
+func (v Shape) appendDepth(b []byte, depth int) ([]byte, error) {
+	var err error
+	if depth >= xdr.MaxDepth {
+		return b, xdr.DepthError()
+	}
+	b = xdr.AppendInt32(b, v.Kind)
+	switch v.Kind {
+	case 1:
+		b = xdr.AppendBool(b, v.Inner != nil)
+		if v.Inner != nil {
+			if b, err = v.Inner.appendDepth(b, depth+1); err != nil {
+				return b, err
+			}
+		}
+	case 2:
+		if b, err = xdr.AppendArrayLen(b, len(v.Parts), 4); err != nil {
+			return b, xdr.FieldError("shape.parts", err)
+		}
+		for i := range v.Parts {
+			if b, err = v.Parts[i].appendDepth(b, depth+1); err != nil {
+				return b, err
+			}
+		}
+	case 3:
+		if b, err = appendLayerList(b, v.Stack, depth+1); err != nil {
+			return b, err
+		}
+	default:
+	}
+	return b, nil
+}
+
+// DecodeXDR reads v.
+func (v *Shape) DecodeXDR(d *xdr.Decoder) error {
+	if !d.Enter() {
+		return d.Err()
+	}
+	defer d.Leave()
+	*v = Shape{}
+	v.Kind = d.Int32()
+	switch v.Kind {
+	case 1:
+		v.Inner = nil
+		if d.Bool() {
+			v.Inner = new(Shape)
+			if err := v.Inner.DecodeXDR(d); err != nil {
+				return err
+			}
+		}
+	case 2:
+		v.Parts = nil
+		if n := d.ArrayLen(4, 4); n > 0 {
+			v.Parts = make([]Shape, n)
+			for i := range v.Parts {
+				if err := v.Parts[i].DecodeXDR(d); err != nil {
+					return err
+				}
+			}
+		}
+	case 3:
+		if err := decodeLayerList(d, &v.Stack); err != nil {
+			return err
+		}
+	default:
+	}
+	return d.Err()
+}
+
+// Layer is the struct layer.
+type Layer struct {
+	Top   Shape
+	Below *Layer
+}
+
+// AppendXDR appends v and the nodes after it.
+func (v Layer) AppendXDR(b []byte) ([]byte, error) { return v.appendDepth(b, 0) }
+
+// appendDepth appends v and the nodes after it, which are depth values of their own kind down.
+func (v Layer) appendDepth(b []byte, depth int) ([]byte, error) {
+	b, err := v.appendNode(b, depth)
+	if err != nil {
+		return b, err
+	}
+	return appendLayerList(b, v.Below, depth)
+}
+
+// DecodeXDR reads v and the nodes after it.
+func (v *Layer) DecodeXDR(d *xdr.Decoder) error {
+	if err := v.decodeNode(d); err != nil {
+		return err
+	}
+	return decodeLayerList(d, &v.Below)
+}
+
+// appendNode appends v without the nodes after it.
+func (v *Layer) appendNode(b []byte, depth int) ([]byte, error) {
+	if depth >= xdr.MaxDepth {
+		return b, xdr.DepthError()
+	}
+	return v.Top.appendDepth(b, depth+1)
+}
+
+// decodeNode reads v without the nodes after it.
+func (v *Layer) decodeNode(d *xdr.Decoder) error {
+	if !d.Enter() {
+		return d.Err()
+	}
+	defer d.Leave()
+	return v.Top.DecodeXDR(d)
+}
+
+// appendLayerList appends the list that begins with v, which may be nil.
+func appendLayerList(b []byte, v *Layer, depth int) ([]byte, error) {
+	var err error
+	for n := 0; v != nil; v = v.Below {
+		if n++; n > xdr.MaxNodes {
+			return b, xdr.LengthError("list", n, xdr.MaxNodes)
+		}
+		b = xdr.AppendBool(b, true)
+		if b, err = v.appendNode(b, depth); err != nil {
+			return b, err
+		}
+	}
+	return xdr.AppendBool(b, false), nil
+}
+
+// decodeLayerList reads a list into *p.
+func decodeLayerList(d *xdr.Decoder, p **Layer) error {
+	var free []Layer
+	var slabs xdr.Slabs
+	*p = nil
+	for d.More() {
+		if len(free) == 0 {
+			free = make([]Layer, slabs.Next(d, 8))
+		}
+		v := &free[0]
+		free = free[1:]
+		if err := v.decodeNode(d); err != nil {
+			return err
+		}
+		*p = v
+		p = &v.Below
+	}
+	return d.Err()
+}
+
+// Drawing is the struct drawing.
+type Drawing struct {
+	First Layer
+	Last  Shape
+}
+
+// AppendXDR appends v.
+func (v Drawing) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	if b, err = v.First.AppendXDR(b); err != nil {
+		return b, err
+	}
+	return v.Last.AppendXDR(b)
+}
+
+// DecodeXDR reads v.
+func (v *Drawing) DecodeXDR(d *xdr.Decoder) error {
+	if err := v.First.DecodeXDR(d); err != nil {
+		return err
+	}
+	return v.Last.DecodeXDR(d)
 }
 
 // ByBool is the union by_bool: Ok says which of the other fields counts.
