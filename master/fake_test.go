@@ -72,6 +72,8 @@ type fake struct {
 	srv      *rpc.Server
 	done     chan struct{}
 
+	refuses func(structs.JoinSecret) bool // a change; nil: none. Set before the first one
+
 	mu       sync.Mutex
 	store    map[uint64]stored
 	instance uint64
@@ -322,6 +324,9 @@ func (s fakeV2) leg(ctx context.Context, machine string, list structs.MachineVec
 }
 
 func (s fakeV2) SlaveStore(_ context.Context, r structs.StoreRequest) (structs.RevisionResponse, error) {
+	if s.refuses != nil && s.refuses(r.Secret) {
+		return structs.RevisionResponse{Status: structs.QUERY_DENIED}, nil
+	}
 	if err := s.note("store", r.Id); err != nil {
 		return structs.RevisionResponse{}, err
 	}
@@ -333,6 +338,9 @@ func (s fakeV2) SlaveStore(_ context.Context, r structs.StoreRequest) (structs.R
 }
 
 func (s fakeV2) SlaveDelete(_ context.Context, r structs.EraseRequest) (structs.RevisionResponse, error) {
+	if s.refuses != nil && s.refuses(r.Secret) {
+		return structs.RevisionResponse{Status: structs.QUERY_DENIED}, nil
+	}
 	if err := s.note("delete", r.Id); err != nil {
 		return structs.RevisionResponse{}, err
 	}

@@ -29,7 +29,7 @@ func (m *Master) join(ctx context.Context, req structs.JoinRequest) structs.Join
 			return fail("%v", err)
 		}
 	}
-	m.mon.joined(s.Addr, req.Instance)
+	m.mon.joined(s.Addr, req.Instance, req.Secret)
 
 	snap := m.cat.Snapshot()
 	answer := structs.JoinAnswer{Epoch: snap.Epoch()}

@@ -38,6 +38,8 @@ type watched struct {
 	blames   int           // grows at each blame: a visit begun before it proves nothing
 	verdict  chan struct{} // closed once it is known whether the slave serves
 	instance uint64        // of the slave process, at the last comparison
+	secret   structs.JoinSecret
+	learned  chan struct{} // closed and replaced at each new secret
 	asked    int           // comparisons of the inventory asked for
 	compared int           // the last one that was done; behind asked: do it
 	rest     time.Time     // before it a slave that serves is not compared again
@@ -55,7 +57,7 @@ func (o *monitor) watch(addr string) *watched {
 	if w := o.slaves[addr]; w != nil {
 		return w
 	}
-	w := &watched{addr: addr, kick: make(chan struct{}, 1), seen: make(chan struct{}), verdict: make(chan struct{}), asked: 1}
+	w := &watched{addr: addr, kick: make(chan struct{}, 1), seen: make(chan struct{}), verdict: make(chan struct{}), learned: make(chan struct{}), asked: 1}
 	o.slaves[addr] = w
 	if !o.ended {
 		o.wg.Go(func() { o.run(w) })
@@ -216,11 +218,17 @@ func (o *monitor) doubt(addr string) <-chan struct{} {
 }
 
 // joined notes a JOIN of the slave process named by instance: a new process is
-// not trusted to hold what the old one held.
-func (o *monitor) joined(addr string, instance uint64) {
+// not trusted to hold what the old one held. By the secret it knows us.
+func (o *monitor) joined(addr string, instance uint64, secret structs.JoinSecret) {
 	w := o.watch(addr)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if secret != (structs.JoinSecret{}) && secret != w.secret {
+		w.secret = secret
+		close(w.learned)
+		w.learned = make(chan struct{})
+		o.m.fin.wake() // writes may have been refused for want of it
+	}
 	if instance != 0 && w.compared > 0 && w.instance != instance {
 		w.asked++
 		w.blames++
@@ -233,6 +241,17 @@ func (o *monitor) joined(addr string, instance uint64) {
 	if s.State != catalog.Serving {
 		w.wake()
 	}
+}
+
+// secret is by what the slave knows us; learned is closed when there is another.
+func (o *monitor) secret(addr string) (secret structs.JoinSecret, learned <-chan struct{}) {
+	w := o.slave(addr)
+	if w == nil {
+		return secret, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.secret, w.learned
 }
 
 // recompare asks for a comparison of the slave's inventory now.

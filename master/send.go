@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"starfish/catalog"
 	"starfish/peer"
@@ -68,15 +69,11 @@ func (m *Master) sendAll(ctx context.Context, in catalog.Intent, body structs.Ro
 // send has one holder put the write on disk.
 func (m *Master) send(ctx context.Context, addr string, in catalog.Intent, body structs.RowBitmap) error {
 	m.mon.touch(addr, in.ID)
-	var res structs.RevisionResponse
-	err := m.pool.Call(ctx, addr, func(ctx context.Context, c rpc.Caller) (err error) {
-		slave := structs.NewSlaveProgSlaveV2Client(c)
+	res, err := m.change(ctx, addr, func(ctx context.Context, slave *structs.SlaveProgSlaveV2Client, secret structs.JoinSecret) (structs.RevisionResponse, error) {
 		if in.Op == catalog.Delete {
-			res, err = slave.SlaveDelete(ctx, structs.EraseRequest{Id: in.ID, Revision: in.Revision})
-		} else {
-			res, err = slave.SlaveStore(ctx, structs.StoreRequest{Id: in.ID, Revision: in.Revision, Rows: body})
+			return slave.SlaveDelete(ctx, structs.EraseRequest{Id: in.ID, Revision: in.Revision, Secret: secret})
 		}
-		return err
+		return slave.SlaveStore(ctx, structs.StoreRequest{Id: in.ID, Revision: in.Revision, Rows: body, Secret: secret})
 	})
 	switch {
 	case err != nil:
@@ -92,6 +89,32 @@ func (m *Master) send(ctx context.Context, addr string, in catalog.Intent, body 
 	m.cat.Confirm(in.ID, in.Revision, addr)
 	m.mon.arrived(addr, in.ID)
 	return nil
+}
+
+// secretPatience is how long a refused change waits for the join of the slave.
+const secretPatience = 2 * time.Second
+
+// change has a slave change something. A slave that does not know us, since it or
+// we were started anew, joins as soon as it has refused the change: it is asked
+// again then, with the secret that it joined with.
+func (m *Master) change(ctx context.Context, addr string, call func(context.Context, *structs.SlaveProgSlaveV2Client, structs.JoinSecret) (structs.RevisionResponse, error)) (res structs.RevisionResponse, err error) {
+	for again := true; ; again = false {
+		secret, learned := m.mon.secret(addr)
+		err = m.pool.Call(ctx, addr, func(ctx context.Context, c rpc.Caller) (err error) {
+			res, err = call(ctx, structs.NewSlaveProgSlaveV2Client(c), secret)
+			return err
+		})
+		if err != nil || res.Status != structs.QUERY_DENIED || !again {
+			return res, err
+		}
+		patience := time.NewTimer(secretPatience)
+		select {
+		case <-learned:
+		case <-patience.C:
+		case <-ctx.Done():
+		}
+		patience.Stop()
+	}
 }
 
 // blameFor marks the machine down where the error of a call to it says that it

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"starfish/catalog"
-	"starfish/rpc"
 	"starfish/structs"
 )
 
@@ -61,11 +60,11 @@ func (m *Master) forget(ctx context.Context, addr string, gone catalog.Intent) e
 	ctx, cancel := context.WithTimeout(ctx, DefaultDeadline)
 	defer cancel()
 	m.mon.touch(addr, gone.ID)
-	return m.pool.Call(ctx, addr, func(ctx context.Context, c rpc.Caller) error {
-		res, err := structs.NewSlaveProgSlaveV2Client(c).SlaveDelete(ctx, structs.EraseRequest{Id: gone.ID, Revision: gone.Revision})
-		if err == nil && res.Status != structs.QUERY_OK {
-			err = fmt.Errorf("%s refused it: %v: %s", addr, res.Status, res.Failure.Message)
-		}
-		return err
+	res, err := m.change(ctx, addr, func(ctx context.Context, slave *structs.SlaveProgSlaveV2Client, secret structs.JoinSecret) (structs.RevisionResponse, error) {
+		return slave.SlaveDelete(ctx, structs.EraseRequest{Id: gone.ID, Revision: gone.Revision, Secret: secret})
 	})
+	if err == nil && res.Status != structs.QUERY_OK {
+		err = fmt.Errorf("%s refused it: %v: %s", addr, res.Status, res.Failure.Message)
+	}
+	return err
 }

@@ -2,6 +2,8 @@ package slave
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,9 +24,10 @@ type cluster struct {
 	cfg      Config
 	log      *slog.Logger
 	instance uint64
+	secret   structs.JoinSecret // what the master proves itself by; drawn anew for each start
 
 	members atomic.Pointer[members]
-	master  atomic.Pointer[netip.Addr] // where the master was reached
+	kick    chan struct{} // asks for a join now
 
 	tried  chan struct{} // closed after the first attempt to join
 	once   sync.Once
@@ -40,7 +43,8 @@ type cluster struct {
 type members map[string]uint32
 
 func newCluster(cfg Config, instance uint64) *cluster {
-	c := &cluster{cfg: cfg, log: cfg.Logger, instance: instance, tried: make(chan struct{}), turn: make(chan struct{}, 1)}
+	c := &cluster{cfg: cfg, log: cfg.Logger, instance: instance, kick: make(chan struct{}, 1), tried: make(chan struct{}), turn: make(chan struct{}, 1)}
+	rand.Read(c.secret[:])
 	c.members.Store(&members{})
 	if cfg.Master == "" {
 		close(c.tried)
@@ -56,10 +60,20 @@ func canonical(machine string) string {
 	return strings.ToLower(machine)
 }
 
-// isMaster reports whether ip is where the master was reached.
-func (c *cluster) isMaster(ip netip.Addr) bool {
-	m := c.master.Load()
-	return m != nil && *m == ip
+// isMaster reports whether who brings the secret is the master that this process
+// has joined: nobody else was told it. Where it comes from does not count: a host
+// has several addresses, and calls from the one that its routes choose.
+func (c *cluster) isMaster(secret structs.JoinSecret) bool {
+	return c.cfg.Master != "" && subtle.ConstantTimeCompare(secret[:], c.secret[:]) == 1
+}
+
+// joinSoon has the master told the secret again: one that was started anew does
+// not know it.
+func (c *cluster) joinSoon() {
+	select {
+	case c.kick <- struct{}{}:
+	default:
+	}
 }
 
 // run joins until ctx ends; a failed attempt is repeated sooner.
@@ -75,6 +89,7 @@ func (c *cluster) run(ctx context.Context) {
 		c.once.Do(func() { close(c.tried) })
 		select {
 		case <-time.After(wait):
+		case <-c.kick:
 		case <-ctx.Done():
 		}
 	}
@@ -148,7 +163,7 @@ func (c *cluster) call(ctx context.Context) error {
 			c.conn = conn
 		}
 		res, err := structs.NewMasterProgMasterV2Client(c.conn).MasterJoin(ctx, structs.JoinRequest{
-			Addr: structs.MachineName(c.cfg.Addr), Protocol: structs.SLAVE_V2, Priority: c.cfg.Priority, Instance: c.instance,
+			Addr: structs.MachineName(c.cfg.Addr), Protocol: structs.SLAVE_V2, Priority: c.cfg.Priority, Instance: c.instance, Secret: c.secret,
 		})
 		if err != nil {
 			c.hangUp()
@@ -171,9 +186,6 @@ func (c *cluster) accept(a structs.JoinAnswer) {
 		list[canonical(string(m.Addr))] = m.Protocol
 	}
 	c.members.Store(&list)
-	if ip, ok := ipOf(c.conn.RemoteAddr()); ok {
-		c.master.Store(&ip)
-	}
 }
 
 func (c *cluster) hangUp() {

@@ -35,6 +35,7 @@ type fleet struct {
 	dials    map[string]int
 	machines []structs.ClusterMachine
 	joins    atomic.Int64
+	told     atomic.Pointer[structs.JoinRequest] // the last join
 	master   string
 
 	structs.MasterProgMasterV2Handler // nil: only MasterJoin is served
@@ -66,7 +67,8 @@ func (f *fleet) listen(addr string, srv *rpc.Server) string {
 	return l.Addr().String()
 }
 
-func (f *fleet) MasterJoin(context.Context, structs.JoinRequest) (structs.JoinResponse, error) {
+func (f *fleet) MasterJoin(_ context.Context, req structs.JoinRequest) (structs.JoinResponse, error) {
+	f.told.Store(&req)
 	f.joins.Add(1)
 	f.mu.Lock()
 	defer f.mu.Unlock()

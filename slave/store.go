@@ -13,19 +13,19 @@ import (
 	"starfish/vector"
 )
 
-// mayChange says whether the caller may change vectors: from loopback, over a
-// unix socket, from an address of Config.Allow, or from the master's. AUTH_SYS
-// proves nothing, so it is not looked at.
-func (s *Slave) mayChange(ctx context.Context) bool {
+// mayChange says whether the caller may change vectors: the master, which brings
+// the secret of the join, and who calls from loopback, over a unix socket or from
+// an address of Config.Allow. AUTH_SYS proves nothing, so it is not looked at.
+func (s *Slave) mayChange(ctx context.Context, secret structs.JoinSecret) bool {
 	call := rpc.CallFromContext(ctx)
-	if call == nil || call.Network == "unix" {
+	if call == nil || call.Network == "unix" || s.cluster.isMaster(secret) {
 		return true
 	}
 	ip, ok := ipOf(call.Remote)
 	if !ok {
 		return false
 	}
-	if ip.IsLoopback() || s.cluster.isMaster(ip) {
+	if ip.IsLoopback() {
 		return true
 	}
 	for _, p := range s.cfg.Allow {
@@ -36,16 +36,18 @@ func (s *Slave) mayChange(ctx context.Context) bool {
 	return false
 }
 
-// denied logs a refused change and returns what to tell the caller.
+// denied logs a refused change and returns what to tell the caller. It may have
+// been the master without the secret, so the slave joins at once.
 func (s *Slave) denied(ctx context.Context, what string, id uint64) structs.RevisionResponse {
 	s.log.Warn("change refused", "what", what, "id", id, "from", caller(ctx))
-	f := fail(structs.QUERY_DENIED, "changes are taken from loopback, from the master and from --allow CIDR, not from "+caller(ctx))
+	s.cluster.joinSoon()
+	f := fail(structs.QUERY_DENIED, "changes are taken from the master that the slave has joined, from loopback and from --allow CIDR, not from "+caller(ctx))
 	return structs.RevisionResponse{Status: f.status, Failure: f.QueryFailure}
 }
 
 // SlaveStore stores one vector, and answers when it is on disk.
 func (h v2) SlaveStore(ctx context.Context, arg structs.StoreRequest) (structs.RevisionResponse, error) {
-	if !h.s.mayChange(ctx) {
+	if !h.s.mayChange(ctx, arg.Secret) {
 		return h.s.denied(ctx, "store", arg.Id), nil
 	}
 	b, err := rows.Decode(&arg.Rows)
@@ -59,7 +61,7 @@ func (h v2) SlaveStore(ctx context.Context, arg structs.StoreRequest) (structs.R
 // SlaveDelete leaves a tombstone in a vector's place, and answers when it is on
 // disk.
 func (h v2) SlaveDelete(ctx context.Context, arg structs.EraseRequest) (structs.RevisionResponse, error) {
-	if !h.s.mayChange(ctx) {
+	if !h.s.mayChange(ctx, arg.Secret) {
 		return h.s.denied(ctx, "delete", arg.Id), nil
 	}
 	held, err := h.s.store.Delete(arg.Id, arg.Revision)

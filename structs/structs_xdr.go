@@ -1025,44 +1025,71 @@ func (v *Coordinate2Response) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// JoinSecret is the typedef join_secret.
+//
+// What a slave draws at its start and tells its master at each join. A change
+// that brings it is its master's, from whichever address; zeros are none.
+type JoinSecret [16]byte
+
+// AppendXDR appends v.
+func (v JoinSecret) AppendXDR(b []byte) ([]byte, error) {
+	return xdr.AppendFixedOpaque(b, v[:]), nil
+}
+
+// DecodeXDR reads v.
+func (v *JoinSecret) DecodeXDR(d *xdr.Decoder) error {
+	d.FixedOpaque((*v)[:])
+	return d.Err()
+}
+
 // StoreRequest is the struct store_request.
 type StoreRequest struct {
 	Id       uint64
 	Revision uint64 // a lower one than the stored never replaces it
 	Rows     RowBitmap
+	Secret   JoinSecret
 }
 
 // AppendXDR appends v.
 func (v StoreRequest) AppendXDR(b []byte) ([]byte, error) {
+	var err error
 	b = xdr.AppendUint64(b, v.Id)
 	b = xdr.AppendUint64(b, v.Revision)
-	return v.Rows.AppendXDR(b)
+	if b, err = v.Rows.AppendXDR(b); err != nil {
+		return b, err
+	}
+	return v.Secret.AppendXDR(b)
 }
 
 // DecodeXDR reads v.
 func (v *StoreRequest) DecodeXDR(d *xdr.Decoder) error {
 	v.Id = d.Uint64()
 	v.Revision = d.Uint64()
-	return v.Rows.DecodeXDR(d)
+	if err := v.Rows.DecodeXDR(d); err != nil {
+		return err
+	}
+	return v.Secret.DecodeXDR(d)
 }
 
 // EraseRequest is the struct erase_request.
 type EraseRequest struct {
 	Id       uint64
 	Revision uint64
+	Secret   JoinSecret
 }
 
 // AppendXDR appends v.
 func (v EraseRequest) AppendXDR(b []byte) ([]byte, error) {
 	b = xdr.AppendUint64(b, v.Id)
-	return xdr.AppendUint64(b, v.Revision), nil
+	b = xdr.AppendUint64(b, v.Revision)
+	return v.Secret.AppendXDR(b)
 }
 
 // DecodeXDR reads v.
 func (v *EraseRequest) DecodeXDR(d *xdr.Decoder) error {
 	v.Id = d.Uint64()
 	v.Revision = d.Uint64()
-	return d.Err()
+	return v.Secret.DecodeXDR(d)
 }
 
 // RevisionResponse is the union revision_response: Status says which of the other fields counts.
@@ -1957,8 +1984,9 @@ type JoinRequest struct {
 	Addr     MachineName
 	Protocol uint32 // 2: one of ours; 1: a C handler
 	Priority *int32
-	Ids      []IdRange // version 1 alone: what it holds
-	Instance uint64    // of the slave process; 0 where unknown
+	Ids      []IdRange  // version 1 alone: what it holds
+	Instance uint64     // of the slave process; 0 where unknown
+	Secret   JoinSecret // of the slave process; a C handler has none
 }
 
 // AppendXDR appends v.
@@ -1980,7 +2008,8 @@ func (v JoinRequest) AppendXDR(b []byte) ([]byte, error) {
 			return b, err
 		}
 	}
-	return xdr.AppendUint64(b, v.Instance), nil
+	b = xdr.AppendUint64(b, v.Instance)
+	return v.Secret.AppendXDR(b)
 }
 
 // DecodeXDR reads v.
@@ -2002,7 +2031,7 @@ func (v *JoinRequest) DecodeXDR(d *xdr.Decoder) error {
 		}
 	}
 	v.Instance = d.Uint64()
-	return d.Err()
+	return v.Secret.DecodeXDR(d)
 }
 
 // ClusterMachine is the struct cluster_machine.

@@ -213,16 +213,20 @@ struct coordinate2_response {
 };
 typedef struct coordinate2_response coordinate2_response;
 
+typedef char join_secret[16];
+
 struct store_request {
 	u_quad_t id;
 	u_quad_t revision;
 	row_bitmap rows;
+	join_secret secret;
 };
 typedef struct store_request store_request;
 
 struct erase_request {
 	u_quad_t id;
 	u_quad_t revision;
+	join_secret secret;
 };
 typedef struct erase_request erase_request;
 
@@ -431,6 +435,7 @@ struct join_request {
 		id_range *ids_val;
 	} ids;
 	u_quad_t instance;
+	join_secret secret;
 };
 typedef struct join_request join_request;
 
@@ -612,6 +617,7 @@ extern  bool_t xdr_range_plan (XDR *, range_plan*);
 extern  bool_t xdr_coordinate2_args (XDR *, coordinate2_args*);
 extern  bool_t xdr_coordinated_answer (XDR *, coordinated_answer*);
 extern  bool_t xdr_coordinate2_response (XDR *, coordinate2_response*);
+extern  bool_t xdr_join_secret (XDR *, join_secret);
 extern  bool_t xdr_store_request (XDR *, store_request*);
 extern  bool_t xdr_erase_request (XDR *, erase_request*);
 extern  bool_t xdr_revision_response (XDR *, revision_response*);
@@ -666,6 +672,7 @@ extern bool_t xdr_range_plan ();
 extern bool_t xdr_coordinate2_args ();
 extern bool_t xdr_coordinated_answer ();
 extern bool_t xdr_coordinate2_response ();
+extern bool_t xdr_join_secret ();
 extern bool_t xdr_store_request ();
 extern bool_t xdr_erase_request ();
 extern bool_t xdr_revision_response ();

@@ -366,6 +366,16 @@ xdr_coordinate2_response (XDR *xdrs, coordinate2_response *objp)
 }
 
 bool_t
+xdr_join_secret (XDR *xdrs, join_secret objp)
+{
+	register int32_t *buf;
+
+	 if (!xdr_opaque (xdrs, objp, 16))
+		 return FALSE;
+	return TRUE;
+}
+
+bool_t
 xdr_store_request (XDR *xdrs, store_request *objp)
 {
 	register int32_t *buf;
@@ -375,6 +385,8 @@ xdr_store_request (XDR *xdrs, store_request *objp)
 	 if (!xdr_u_quad_t (xdrs, &objp->revision))
 		 return FALSE;
 	 if (!xdr_row_bitmap (xdrs, &objp->rows))
+		 return FALSE;
+	 if (!xdr_join_secret (xdrs, objp->secret))
 		 return FALSE;
 	return TRUE;
 }
@@ -387,6 +399,8 @@ xdr_erase_request (XDR *xdrs, erase_request *objp)
 	 if (!xdr_u_quad_t (xdrs, &objp->id))
 		 return FALSE;
 	 if (!xdr_u_quad_t (xdrs, &objp->revision))
+		 return FALSE;
+	 if (!xdr_join_secret (xdrs, objp->secret))
 		 return FALSE;
 	return TRUE;
 }
@@ -759,6 +773,8 @@ xdr_join_request (XDR *xdrs, join_request *objp)
 		sizeof (id_range), (xdrproc_t) xdr_id_range))
 		 return FALSE;
 	 if (!xdr_u_quad_t (xdrs, &objp->instance))
+		 return FALSE;
+	 if (!xdr_join_secret (xdrs, objp->secret))
 		 return FALSE;
 	return TRUE;
 }

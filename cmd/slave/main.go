@@ -71,7 +71,7 @@ address each and share the port, which the host's portmapper tells: that of a
 master on the host, bin/portmap or rpcbind. The slave serves none itself.
 
 Reading is for whoever can connect. Changes are taken from loopback, from the
-master and from --allow. It calls only machines of its cluster, and those of
+master that it joined, whichever of its addresses it calls from, and from --allow. It calls only machines of its cluster, and those of
 --allow-machine.
 
 It prints "ready" on a line of its own when it is, and ends cleanly at SIGINT or

@@ -42,7 +42,7 @@ var files = []file{
 		differ.Of[structs.AbsentVector]("absent_vector"), differ.Of[structs.LegAnswer]("leg_answer"),
 		differ.Of[structs.RowsResponse]("rows_response"), differ.Of[structs.RangeStrategy]("range_strategy"), differ.Of[structs.RangePlan]("range_plan"),
 		differ.Of[structs.Coordinate2Args]("coordinate2_args"),
-		differ.Of[structs.CoordinatedAnswer]("coordinated_answer"), differ.Of[structs.Coordinate2Response]("coordinate2_response"), differ.Of[structs.StoreRequest]("store_request"), differ.Of[structs.EraseRequest]("erase_request"),
+		differ.Of[structs.CoordinatedAnswer]("coordinated_answer"), differ.Of[structs.Coordinate2Response]("coordinate2_response"), differ.Of[structs.JoinSecret]("join_secret"), differ.Of[structs.StoreRequest]("store_request"), differ.Of[structs.EraseRequest]("erase_request"),
 		differ.Of[structs.RevisionResponse]("revision_response"), differ.Of[structs.InventoryRequest]("inventory_request"),
 		differ.Of[structs.InventoryItem]("inventory_item"), differ.Of[structs.InventoryPage]("inventory_page"),
 		differ.Of[structs.InventoryResponse]("inventory_response"), differ.Of[structs.StoredVector]("stored_vector"),
