@@ -24,7 +24,8 @@ type finisher struct {
 	kick chan struct{}
 	wg   sync.WaitGroup
 
-	waits string // the slaves that the last round waited for; only for round
+	stalled stalled // writes that wait for a slave
+	waits   string  // the slaves that the last round waited for; only for round
 }
 
 const (
@@ -80,6 +81,7 @@ func (f *finisher) round(ctx context.Context) {
 			defer cancel()
 			if err := f.resolve(ctx, now); err != nil && f.m.ctx.Err() == nil {
 				f.m.log.Debug("unfinished write waits", "id", in.ID, "revision", now.Revision, "err", err)
+				f.stalled.note(now, err)
 				mu.Lock()
 				defer mu.Unlock()
 				for _, machine := range machinesOf(err) {
@@ -90,6 +92,7 @@ func (f *finisher) round(ctx context.Context) {
 		})
 	}
 	g.Wait()
+	f.stalled.prune(f.m.cat.Snapshot())
 	f.tell(causes)
 }
 
@@ -155,7 +158,9 @@ func (f *finisher) ask(ctx context.Context, in catalog.Intent) (found map[string
 	snap := f.m.cat.Snapshot()
 	for _, h := range in.Holders {
 		if s, _ := snap.Slave(h); s.State != catalog.Serving {
-			silent.add(h, errors.New("not serving"))
+			mu.Lock()
+			silent.add(h, errNotServing)
+			mu.Unlock()
 			continue
 		}
 		wg.Go(func() {
@@ -255,6 +260,8 @@ func (f *finisher) undo(ctx context.Context, in catalog.Intent, floor uint64) er
 	return nil
 }
 
+var errNotServing = errors.New("not serving")
+
 var errNobodyHas = errors.New("master: no holder has the vector")
 
 // fetch reads the vector from the first of the holders that has a good one. The
@@ -264,7 +271,7 @@ func (f *finisher) fetch(ctx context.Context, id uint64, from []string, good fun
 	snap := f.m.cat.Snapshot()
 	for _, h := range from {
 		if s, _ := snap.Slave(h); s.State != catalog.Serving {
-			silent.add(h, errors.New("not serving"))
+			silent.add(h, errNotServing)
 			continue
 		}
 		var res structs.FetchResponse

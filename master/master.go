@@ -4,9 +4,9 @@
 // deletes to all holders of a vector, watches the slaves and keeps the catalog.
 //
 // Reading the source: query.go is a query's way, plan.go runs its plan, judge.go
-// and absent.go look at what came back; put.go is a write's way; monitor.go and inventory.go
-// decide which slaves serve; finish.go ends writes that a failure left open; v1.go
-// and v2.go are the two versions of the program.
+// and absent.go look at what came back; put.go is a write's way; monitor.go and
+// inventory.go decide which slaves serve; finish.go ends writes that a failure left
+// open; v1.go and v2.go are the two versions of the program.
 package master
 
 import (

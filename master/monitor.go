@@ -217,6 +217,35 @@ func (o *monitor) doubt(addr string) <-chan struct{} {
 	return w.verdict
 }
 
+// verdicts returns for each of the slaves the channel that is or will be closed when
+// it is known whether it serves; another one since then: it was in doubt meanwhile.
+func (o *monitor) verdicts(addrs []string) []<-chan struct{} {
+	out := make([]<-chan struct{}, len(addrs))
+	for i, addr := range addrs {
+		if w := o.slave(addr); w != nil {
+			w.mu.Lock()
+			out[i] = w.verdict
+			w.mu.Unlock()
+		}
+	}
+	return out
+}
+
+// firstOpen returns the first that is not closed, nil where all are.
+func firstOpen(verdicts []<-chan struct{}) <-chan struct{} {
+	for _, ch := range verdicts {
+		if ch == nil {
+			continue
+		}
+		select {
+		case <-ch:
+		default:
+			return ch
+		}
+	}
+	return nil
+}
+
 // joined notes a JOIN of the slave process named by instance: a new process is
 // not trusted to hold what the old one held. By the secret it knows us.
 func (o *monitor) joined(addr string, instance uint64, secret structs.JoinSecret) {

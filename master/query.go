@@ -122,7 +122,6 @@ func (r *run) route(ctx context.Context) (*router.Plan, *catalog.Snapshot, *stru
 		return nil, nil, &resp
 	}
 	for {
-		changed := r.m.cat.Changed()
 		snap := r.m.cat.Snapshot()
 		r.m.budget.routes <- struct{}{}
 		plan, err := router.Route(snap, r.q, router.Options{Seed: r.seed, Exclude: r.exclude, Policy: r.m.policy, Turn: r.turn, Explain: r.explain})
@@ -140,17 +139,13 @@ func (r *run) route(ctx context.Context) (*router.Plan, *catalog.Snapshot, *stru
 			return nil, nil, &resp
 		case errors.As(err, &large):
 			return fail(structs.QUERY_TOO_LARGE, failure(err.Error()+": ask in smaller ranges", nil, 0, nil))
-		case errors.As(err, &pending):
-			if await(ctx, changed) {
+		case errors.As(err, &pending), errors.As(err, &away):
+			u := unreadOf(pending, away)
+			if r.hope(ctx, snap, u) {
 				continue
 			}
-			return fail(structs.QUERY_UNAVAILABLE, failure(fmt.Sprintf("unavailable: a write of %s is not finished, and none of its holders %s is known to have it: try again when they serve",
-				idList(pending.IDs, pending.Total), strings.Join(pending.Machines, ", ")), pending.IDs, pending.Total, pending.Machines))
-		case errors.As(err, &away):
-			if r.reconsider(ctx, away.Machines) || writing(snap, away.IDs) && await(ctx, changed) {
-				continue
-			}
-			return fail(structs.QUERY_UNAVAILABLE, r.unavailable(away))
+			resp := r.unavailable(u)
+			return nil, nil, &resp
 		default:
 			r.m.log.Error("route", "query", clipText(r.req.Text), "err", err)
 			return fail(structs.QUERY_FAILED, failure(err.Error(), nil, 0, nil))
@@ -160,98 +155,6 @@ func (r *run) route(ctx context.Context) (*router.Plan, *catalog.Snapshot, *stru
 
 func noSuchVector(id uint64) structs.QueryResponse {
 	return refused(structs.QUERY_NO_SUCH_VECTOR, failure(fmt.Sprintf("no such vector: %d was never put, or was deleted", id), []uint64{id}, 1, nil))
-}
-
-// await waits for the change; false where the time is up first.
-func await(ctx context.Context, changed <-chan struct{}) bool {
-	select {
-	case <-changed:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// writing says that a write to one of the ids is on its way to a holder that
-// serves, so that it may soon be readable there.
-func writing(snap *catalog.Snapshot, ids []uint64) bool {
-	return slices.ContainsFunc(ids, func(id uint64) bool {
-		in, _ := snap.Pending(id)
-		return slices.ContainsFunc(in.Holders, func(h string) bool {
-			s, _ := snap.Slave(h)
-			return s.State == catalog.Serving && !slices.Contains(in.Confirmed, h)
-		})
-	})
-}
-
-// reconsider waits for the verdict on those of the machines that are in doubt,
-// and takes back those that this query gave up and that are alive. False: there
-// is nothing to hope for.
-func (r *run) reconsider(ctx context.Context, machines []string) bool {
-	waited := false
-	for _, addr := range machines {
-		if r.m.mon.doubt(addr) != nil {
-			if r.m.mon.awaitVerdict(ctx, addr) != nil {
-				return false
-			}
-			waited = true
-		}
-	}
-	snap := r.m.cat.Snapshot()
-	again := false
-	for _, addr := range machines {
-		s, _ := snap.Slave(addr)
-		if s.State != catalog.Serving {
-			continue
-		}
-		switch {
-		case !r.exclude[addr]:
-			again = again || waited
-		case r.spared[addr] < maxSpared:
-			if r.spared == nil {
-				r.spared = map[string]int{}
-			}
-			r.spared[addr]++
-			delete(r.exclude, addr)
-			again = true
-		}
-	}
-	return again
-}
-
-func (r *run) unavailable(e *router.UnavailableError) structs.QueryFailure {
-	var b strings.Builder
-	has := "has"
-	if e.Total != 1 {
-		has = "have"
-	}
-	fmt.Fprintf(&b, "unavailable: %s %s no live holder", idList(e.IDs, e.Total), has)
-	snap := r.m.cat.Snapshot()
-	for i, addr := range e.Machines {
-		sep := ", "
-		if i == 0 {
-			sep = ": "
-		}
-		s, _ := snap.Slave(addr)
-		why := stateName(s.State)
-		switch {
-		case s.State == catalog.Serving && r.exclude[addr]:
-			why = "failed"
-		case s.State == catalog.Serving:
-			why = "does not have it"
-		case s.Problem != "":
-			why += ", " + s.Problem
-		}
-		fmt.Fprintf(&b, "%s%s (%s)", sep, addr, why)
-	}
-	b.WriteString("; start the slave again, or put the vector anew")
-	machines := slices.Clone(r.failed)
-	for _, addr := range e.Machines {
-		if !slices.Contains(machines, addr) {
-			machines = append(machines, addr)
-		}
-	}
-	return failure(b.String(), e.IDs, e.Total, machines)
 }
 
 // blame gives the machine up for this query, and marks it down.
