@@ -245,6 +245,8 @@ func TestUsage(t *testing.T) {
 		{"BadPort", []string{"--port", "70000"}, 2, "a port is 1 to 65535"},
 		{"RpcbindFlags", []string{"-fdailrwLs", "-h", "127.0.0.1", "-h", "::1", "--port", "0"}, 2, "a port is 1 to 65535"},
 		{"BadRate", []string{"--rate", "-1"}, 2, "a rate is 0 or more"},
+		{"NoRate", []string{"--rate", "nan"}, 2, "is not a number like 5 or 0.5"},
+		{"HexPort", []string{"--port", "0x6f"}, 2, "is not a number"},
 		{"BadReap", []string{"--reap=-1s"}, 2, "a time is 0 or more"},
 		{"BadFormat", []string{"--log-format", "xml"}, 2, "text or json"},
 		{"TwoUsers", []string{"-s", "-u", "nobody"}, 2, "one of them"},

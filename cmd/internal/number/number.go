@@ -115,3 +115,25 @@ func (f *flag[T]) Set(s string) error {
 	}
 	return err
 }
+
+// FractionVar defines a flag of a number with a point, such as 0.5: without nan,
+// inf, exponents and hex, which Float64Var reads.
+func FractionVar(flags *pflag.FlagSet, p *float64, name string, value float64, usage string) {
+	*p = value
+	flags.Var((*fraction)(p), name, usage)
+}
+
+type fraction float64
+
+func (f *fraction) String() string { return strconv.FormatFloat(float64(*f), 'f', -1, 64) }
+
+func (f *fraction) Type() string { return "number" }
+
+func (f *fraction) Set(s string) error {
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil || strings.Trim(strings.TrimPrefix(s, "-"), "0123456789.") != "" {
+		return fmt.Errorf("%q is not a number like 5 or 0.5", clip(s))
+	}
+	*f = fraction(n)
+	return nil
+}

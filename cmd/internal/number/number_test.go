@@ -90,6 +90,23 @@ func TestFlags(t *testing.T) {
 	require.NotContains(t, fs.Lookup("u64").DefValue, "nil")
 }
 
+func TestFraction(t *testing.T) {
+	var r float64
+	fs := pflag.NewFlagSet("x", pflag.ContinueOnError)
+	FractionVar(fs, &r, "rate", 100, "")
+	require.InDelta(t, 100, r, 0)
+	for s, want := range map[string]float64{"0": 0, "007": 7, "0.5": 0.5, "-1": -1, ".5": 0.5} {
+		require.NoError(t, fs.Parse([]string{"--rate=" + s}), s)
+		require.InDelta(t, want, r, 0, s)
+	}
+	for _, s := range append(odd[:12:12], "nan", "inf", "-inf", "0x1p3", "1e3", "1.2.3", ".", "-") {
+		if s != "5." {
+			require.ErrorContains(t, fs.Parse([]string{"--rate=" + s}), "is not a number like 5 or 0.5", "%q", s)
+		}
+	}
+	require.Contains(t, fs.FlagUsages(), "(default 100)")
+}
+
 // FuzzSpan: whatever is read is what digits say.
 func FuzzSpan(f *testing.F) {
 	for _, s := range append(odd, "1-5", "010-011", "9-3", "0", "1-", "-") {
