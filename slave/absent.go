@@ -4,8 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"starfish/store"
 	"starfish/structs"
-	"starfish/vector"
 )
 
 // absents gathers what the machines of one call do not have, as long as its
@@ -58,7 +58,7 @@ func (a *absents) add(machine string, more []structs.AbsentVector) error {
 }
 
 // wireAbsent is what the store does not have, for an answer.
-func wireAbsent(absent []vector.Absent) []structs.AbsentVector {
+func wireAbsent(absent []store.Absent) []structs.AbsentVector {
 	out := make([]structs.AbsentVector, len(absent))
 	for i, v := range absent {
 		out[i] = structs.AbsentVector{Id: v.ID, Revision: v.Revision}

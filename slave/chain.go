@@ -10,6 +10,7 @@ import (
 
 	"starfish/rows"
 	"starfish/rpc"
+	"starfish/store"
 	"starfish/structs"
 	"starfish/vector"
 )
@@ -19,7 +20,7 @@ func (s *Slave) orOwn(ctx context.Context, ids []uint64, sum *vector.Bitmap, lac
 	if len(ids) == 0 {
 		return nil
 	}
-	var absent []vector.Absent
+	var absent []store.Absent
 	err := s.compute(ctx, func() (err error) {
 		absent, err = s.store.OrInto(ctx, ids, sum)
 		return err

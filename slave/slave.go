@@ -21,15 +21,15 @@ import (
 	"starfish/peer"
 	"starfish/portmap"
 	"starfish/rpc"
+	"starfish/store"
 	"starfish/structs"
-	"starfish/vector"
 )
 
 // Slave serves one store of vectors.
 type Slave struct {
 	cfg      Config
 	log      *slog.Logger
-	store    *vector.Store
+	store    *store.Store
 	pool     *peer.Pool
 	srv      *rpc.Server
 	cluster  *cluster
@@ -54,12 +54,12 @@ func New(cfg Config) (*Slave, error) {
 		return nil, err
 	}
 	cfg.Logger = cfg.Logger.With("slave", cfg.Addr)
-	store, err := vector.Open(filepath.Join(cfg.Data, "vectors.db"), vector.StoreConfig{Logger: cfg.Logger})
+	vectors, err := store.Open(filepath.Join(cfg.Data, "vectors.db"), store.Config{Logger: cfg.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("slave: open the store: %w", err)
 	}
 	s := &Slave{
-		cfg: cfg, log: cfg.Logger, store: store,
+		cfg: cfg, log: cfg.Logger, store: vectors,
 		pool:     peer.New(peer.Config{HopTimeout: cfg.HopTimeout, Logger: cfg.Logger, Dial: cfg.Dial}),
 		srv:      rpc.NewServer(rpc.ServerConfig{Logger: cfg.Logger}),
 		names:    newNames(),

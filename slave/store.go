@@ -9,8 +9,8 @@ import (
 
 	"starfish/rows"
 	"starfish/rpc"
+	"starfish/store"
 	"starfish/structs"
-	"starfish/vector"
 )
 
 // mayChange says whether the caller may change vectors: the master, which brings
@@ -109,7 +109,7 @@ func (h v2) storeFailed(id uint64, err error) structs.QueryFailure {
 		why = errno.Error()
 	}
 	message := fmt.Sprintf("vector %d: the store of %s failed: %s", id, h.s.cfg.Addr, why)
-	if errors.Is(err, vector.ErrClash) {
+	if errors.Is(err, store.ErrClash) {
 		message = err.Error()
 	}
 	f := fail(structs.QUERY_FAILED, message, h.s.cfg.Addr).QueryFailure

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"starfish/vector"
+	"starfish/store"
 )
 
 // TestStoreFaultIsLoggedOnce: a full disk is told to each writer, and to the log
@@ -27,7 +27,7 @@ func TestStoreFaultIsLoggedOnce(t *testing.T) {
 		require.Equal(t, []uint64{id}, f.Vectors)
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "no space left"))
-	f := h.storeFailed(9, fmt.Errorf("%w: vector 9", vector.ErrCorrupt))
+	f := h.storeFailed(9, fmt.Errorf("%w: vector 9", store.ErrCorrupt))
 	require.Contains(t, f.Message, "its log says why")
 	h.s.storeWorks()
 	h.s.storeWorks()

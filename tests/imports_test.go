@@ -24,8 +24,8 @@ const module = "starfish"
 // own level or of one below, and never one above. A directory that is not named
 // here has the level of the nearest named one above it.
 var levels = [][]string{
-	{"xdr", "query", "vector", "rpcgen", "cgo", "machine", "fault"},
-	{"rpc", "catalog"},
+	{"xdr", "query", "vector", "rpcgen", "cgo", "machine", "fault", "disk"},
+	{"rpc", "store", "catalog"},
 	{"router", "structs", "portmap", "catalog/local", "catalog/etcd", "monitor", "peer", "rows"},
 	{"slave", "master", "client", "node"},
 	{"cmd", "examples", "tests", "quick"}, // quick: what the documents say to try
@@ -39,8 +39,8 @@ var doors = []struct {
 }{
 	{"github.com/RoaringBitmap/", []string{"vector"},
 		"a bitmap is a vector.Bitmap everywhere else, so that roaring can be replaced and its input is always validated"},
-	{"go.etcd.io/bbolt", []string{"vector", "catalog/local"},
-		"only the two stores on disk know their file format"},
+	{"go.etcd.io/bbolt", []string{"disk", "store", "catalog/local"},
+		"only the two stores on disk know their file format, and disk how a file is opened"},
 	{"go.etcd.io/etcd", []string{"catalog/etcd"},
 		"the master works against catalog.Catalog, and slaves do not link etcd"},
 	{"database/sql", []string{"vector"},

@@ -1,5 +1,4 @@
-// Package vector holds bitmaps, sets of ids, and the slave's store of vectors.
-// It is the only importer of roaring.
+// Package vector holds bitmaps and sets of ids. It is the only importer of roaring.
 //
 // A bitmap travels and is stored in the portable 32-bit Roaring format
 // (https://github.com/RoaringBitmap/RoaringFormatSpec), all little-endian:
@@ -89,7 +88,7 @@ func ReadRoaring(data []byte) (*Bitmap, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := view(bytes.Clone(data))
+	b, err := View(bytes.Clone(data))
 	if err != nil {
 		return nil, err
 	}
@@ -108,9 +107,10 @@ func ReadRoaring(data []byte) (*Bitmap, error) {
 // so many.
 const maxValidatedRuns = 32
 
-// view reads a checked stream without copying it: the bitmap is good only as
-// long as data is, and so is all that was made from it.
-func view(data []byte) (*Bitmap, error) {
+// View reads a stream that this package wrote, and whose bytes are known to be
+// unchanged (a checksum), without copying it: the bitmap is good only as long as
+// data is, and so is all that was made from it, until Detach.
+func View(data []byte) (*Bitmap, error) {
 	b := &Bitmap{}
 	if _, err := b.rb.FromBuffer(data); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBitmap, err)
@@ -118,8 +118,8 @@ func view(data []byte) (*Bitmap, error) {
 	return b, nil
 }
 
-// detach copies whatever b still shares with bytes it was read from.
-func (b *Bitmap) detach() { b.rb.CloneCopyOnWriteContainers() }
+// Detach copies whatever b still shares with bytes it was read from.
+func (b *Bitmap) Detach() { b.rb.CloneCopyOnWriteContainers() }
 
 // Add adds rows.
 func (b *Bitmap) Add(rows ...uint32) { b.rb.AddMany(rows) }

@@ -1,13 +1,16 @@
-package vector
+package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"go.etcd.io/bbolt"
+
+	"starfish/vector"
 )
 
-// Changes that come while a commit is being synced share the next one.
+// Bounds of one commit.
 const (
 	maxCommitChanges = 512
 	maxCommitBytes   = 64 << 20
@@ -26,7 +29,7 @@ type change struct {
 // Put stores rows as vector id and returns, when that is on disk, the revision
 // that the store has now. A stored higher revision stays as it is and is
 // returned; the same revision with the same rows is no change. rows is not kept.
-func (s *Store) Put(id, revision uint64, rows *Bitmap) (held uint64, err error) {
+func (s *Store) Put(id, revision uint64, rows *vector.Bitmap) (held uint64, err error) {
 	return s.submit(&change{id: id, revision: revision, record: newRecord(id, revision, rows)})
 }
 
@@ -37,10 +40,8 @@ func (s *Store) Delete(id, revision uint64) (held uint64, err error) {
 
 func (s *Store) submit(c *change) (uint64, error) {
 	c.done = make(chan error, 1)
-	select {
-	case s.changes <- c:
-	case <-s.quit:
-		return 0, ErrClosed
+	if err := s.puts.Submit(context.Background(), c); err != nil {
+		return 0, err
 	}
 	if err := <-c.done; err != nil {
 		return 0, err
@@ -48,45 +49,14 @@ func (s *Store) submit(c *change) (uint64, error) {
 	return c.held, c.err
 }
 
-// commitLoop writes changes, as many a transaction as wait.
-func (s *Store) commitLoop() {
-	defer close(s.done)
-	var batch []*change
-	for {
-		select {
-		case c := <-s.changes:
-			batch = s.gather(append(batch[:0], c))
-		case <-s.quit:
-			return
-		}
-		err := s.commit(batch)
-		for i, c := range batch {
-			c.done <- err
-			batch[i] = nil
-		}
-	}
-}
+func (c *change) size() int { return len(c.record) }
 
-func (s *Store) gather(batch []*change) []*change {
-	size := len(batch[0].record)
-	for len(batch) < maxCommitChanges && size < maxCommitBytes {
-		select {
-		case c := <-s.changes:
-			batch = append(batch, c)
-			size += len(c.record)
-		default:
-			return batch
-		}
-	}
-	return batch
-}
-
-func (s *Store) commit(batch []*change) (err error) {
-	defer s.guard(&err)()
-	err = s.db.Update(func(tx *bbolt.Tx) error {
+// commit makes the changes durable in one transaction and answers them.
+func (s *Store) commit(batch []*change) {
+	err := s.file.Update(func(tx *bbolt.Tx) error {
 		vectors := tx.Bucket(vectorsBucket)
 		if vectors == nil {
-			return fmt.Errorf("%w: %s: no bucket of vectors", ErrCorrupt, s.path)
+			return fmt.Errorf("%w: %s: no bucket of vectors", ErrCorrupt, s.file.Path())
 		}
 		for _, c := range batch {
 			if err := s.apply(vectors, c); err != nil {
@@ -96,9 +66,11 @@ func (s *Store) commit(batch []*change) (err error) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, ErrCorrupt) {
-		err = fmt.Errorf("vector: writing to the store: %w", err)
+		err = fmt.Errorf("store: writing: %w", err)
 	}
-	return err
+	for _, c := range batch {
+		c.done <- err
+	}
 }
 
 // apply does one change. A fault of this change alone goes to c.err.

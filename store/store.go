@@ -1,23 +1,25 @@
-package vector
+// Package store keeps vectors on disk, in one bbolt file: revision, checksum and
+// portable Roaring bytes of each (record.go has the layout).
+//
+// Reading the source: store.go opens the file and reads it, commit.go writes.
+package store
 
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
+
+	"starfish/disk"
+	"starfish/vector"
 )
 
-const storeFormat = "starfish vectors 1"
+const format = "starfish vectors 1"
 
 var (
 	metaBucket    = []byte("meta")
@@ -25,8 +27,8 @@ var (
 	formatKey     = []byte("format")
 )
 
-// StoreConfig configures a Store; the zero value is the default.
-type StoreConfig struct {
+// Config configures a Store; the zero value is the default.
+type Config struct {
 	Logger      *slog.Logger
 	LockTimeout time.Duration // how long Open waits for the file's lock; 0: 1 s
 }
@@ -35,14 +37,9 @@ type StoreConfig struct {
 // lower revision never replaces a higher one. All methods may be called
 // concurrently.
 type Store struct {
-	path string
-	db   *bbolt.DB
+	file *disk.File
+	puts *disk.Group[*change]
 	log  *slog.Logger
-
-	changes chan *change
-	quit    chan struct{} // closed by Close: no new changes
-	done    chan struct{} // closed when the committer has ended
-	closing sync.Once
 
 	mu      sync.Mutex
 	corrupt map[uint64]bool // ids whose record was found damaged
@@ -51,8 +48,8 @@ type Store struct {
 // Vector is one record as read.
 type Vector struct {
 	Revision uint64
-	Deleted  bool    // a tombstone, or 0 and true where there never was one
-	Rows     *Bitmap // nil where deleted
+	Deleted  bool           // a tombstone, or 0 and true where there never was one
+	Rows     *vector.Bitmap // nil where deleted
 }
 
 // Item is one line of the inventory.
@@ -66,72 +63,28 @@ type Item struct {
 
 // Open opens the store at path, which it makes where there is none, with its
 // directories.
-func Open(path string, cfg StoreConfig) (*Store, error) {
+func Open(path string, cfg Config) (*Store, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	if cfg.LockTimeout == 0 {
-		cfg.LockTimeout = time.Second
-	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, fmt.Errorf("vector: making the store's directory: %w", err)
-	}
-	s := &Store{
-		path: path, log: cfg.Logger,
-		changes: make(chan *change), quit: make(chan struct{}), done: make(chan struct{}),
-		corrupt: map[uint64]bool{},
-	}
-	if err := s.open(cfg.LockTimeout); err != nil {
+	file, err := disk.Open(path, disk.Options{Mode: 0o640, LockTimeout: cfg.LockTimeout, Logger: cfg.Logger})
+	if err != nil {
 		return nil, err
 	}
-	if err := syncDir(dir); err != nil {
-		s.db.Close()
+	s := &Store{file: file, log: cfg.Logger, corrupt: map[uint64]bool{}}
+	if err := s.checkFormat(); err != nil {
+		file.Close()
 		return nil, err
 	}
-	go s.commitLoop()
-	return s, nil
-}
-
-func (s *Store) open(wait time.Duration) (err error) {
-	defer s.guard(&err)()
-	// The freelist is synced: without it, opening walks over every page, and does
-	// so on a goroutine of bbolt's where a damaged page ends the process.
-	s.db, err = bbolt.Open(s.path, 0o640, &bbolt.Options{Timeout: wait, FreelistType: bbolt.FreelistMapType})
-	switch {
-	case errors.Is(err, bolterrors.ErrTimeout):
-		return fmt.Errorf("%w: %s: end the other one, or choose another data directory", ErrLocked, s.path)
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
-		return fmt.Errorf("%w: %s: %w", ErrCorrupt, s.path, err)
-	case err != nil:
-		return fmt.Errorf("vector: opening the store: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			s.db.Close()
-		}
-	}()
-	if err = s.checkSize(); err != nil {
-		return err
-	}
-	return s.checkFormat()
-}
-
-// checkSize refuses a file that ends before its last page: reading past the end
-// of a mapped file is a fault of the machine.
-func (s *Store) checkSize() error {
-	return s.db.View(func(tx *bbolt.Tx) error {
-		info, err := os.Stat(s.path)
-		if err == nil && info.Size() < tx.Size() {
-			return fmt.Errorf("%w: %s: file of %d bytes, its pages need %d", ErrCorrupt, s.path, info.Size(), tx.Size())
-		}
-		return err
+	s.puts = disk.NewGroup(disk.GroupConfig[*change]{
+		Limit: maxCommitChanges, Weight: (*change).size, Most: maxCommitBytes, Commit: s.commit,
 	})
+	return s, nil
 }
 
 func (s *Store) checkFormat() error {
 	found := ""
-	err := s.db.View(func(tx *bbolt.Tx) error {
+	err := s.file.View(func(tx *bbolt.Tx) error {
 		if meta := tx.Bucket(metaBucket); meta != nil {
 			found = string(meta.Get(formatKey))
 		} else if name, _ := tx.Cursor().First(); name != nil {
@@ -140,12 +93,12 @@ func (s *Store) checkFormat() error {
 		return nil
 	})
 	switch {
-	case err != nil || found == storeFormat:
+	case err != nil || found == format:
 		return err
 	case found != "":
-		return fmt.Errorf("%w: %s: %s, this program reads %q", ErrFormat, s.path, found, storeFormat)
+		return fmt.Errorf("%w: %s: %s, this program reads %q", ErrFormat, s.file.Path(), found, format)
 	}
-	return s.db.Update(func(tx *bbolt.Tx) error {
+	return s.file.Update(func(tx *bbolt.Tx) error {
 		if _, err := tx.CreateBucketIfNotExists(vectorsBucket); err != nil {
 			return err
 		}
@@ -153,44 +106,16 @@ func (s *Store) checkFormat() error {
 		if err != nil {
 			return err
 		}
-		return meta.Put(formatKey, []byte(storeFormat))
+		return meta.Put(formatKey, []byte(format))
 	})
 }
 
-// syncDir makes a new file's name durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("vector: syncing the store's directory: %w", err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("vector: syncing the store's directory: %w", err)
-	}
-	return nil
-}
-
-// guard turns a panic of bbolt, or a fault of the mapped file, on this goroutine
-// into ErrCorrupt: both come from pages that are not what was written. Use:
-// defer s.guard(&err)().
-func (s *Store) guard(err *error) func() {
-	old := debug.SetPanicOnFault(true)
-	return func() {
-		debug.SetPanicOnFault(old)
-		if p := recover(); p != nil {
-			s.log.Error("store: reading failed", "path", s.path, "panic", p, "stack", string(debug.Stack()))
-			*err = fmt.Errorf("%w: %s: %v", ErrCorrupt, s.path, p)
-		}
-	}
-}
-
 // view runs f in a read transaction.
-func (s *Store) view(f func(vectors *bbolt.Bucket) error) (err error) {
-	defer s.guard(&err)()
-	return s.db.View(func(tx *bbolt.Tx) error {
+func (s *Store) view(f func(vectors *bbolt.Bucket) error) error {
+	return s.file.View(func(tx *bbolt.Tx) error {
 		b := tx.Bucket(vectorsBucket)
 		if b == nil {
-			return fmt.Errorf("%w: %s: no bucket of vectors", ErrCorrupt, s.path)
+			return fmt.Errorf("%w: %s: no bucket of vectors", ErrCorrupt, s.file.Path())
 		}
 		return f(b)
 	})
@@ -210,7 +135,7 @@ func (s *Store) Get(id uint64) (Vector, error) {
 			return err
 		}
 		if rows != nil {
-			rows.detach()
+			rows.Detach()
 		}
 		v = Vector{Revision: h.revision, Deleted: h.deleted, Rows: rows}
 		return nil
@@ -230,15 +155,15 @@ type Absent struct {
 // OrInto adds the rows of the vectors ids, in any order and with repeats, to
 // dst, and returns those that the store does not have, ascending: never put,
 // deleted, or damaged (which is logged). All is of one moment.
-func (s *Store) OrInto(ctx context.Context, ids []uint64, dst *Bitmap) (absent []Absent, err error) {
+func (s *Store) OrInto(ctx context.Context, ids []uint64, dst *vector.Bitmap) (absent []Absent, err error) {
 	if !slices.IsSorted(ids) {
 		ids = slices.Clone(ids)
 		slices.Sort(ids)
 	}
 	err = s.view(func(vectors *bbolt.Bucket) error {
-		defer dst.detach()
+		defer dst.Detach()
 		c := vectors.Cursor()
-		views := make([]*Bitmap, 0, min(orBatch, len(ids)))
+		views := make([]*vector.Bitmap, 0, min(orBatch, len(ids)))
 		for i, id := range ids {
 			if i > 0 && ids[i-1] == id {
 				continue
@@ -267,7 +192,7 @@ func (s *Store) OrInto(ctx context.Context, ids []uint64, dst *Bitmap) (absent [
 }
 
 // seek reads one record by cursor; without rows where there is none.
-func seek(c *bbolt.Cursor, id uint64) (header, *Bitmap, error) {
+func seek(c *bbolt.Cursor, id uint64) (header, *vector.Bitmap, error) {
 	k := key(id)
 	found, rec := c.Seek(k)
 	if !slices.Equal(found, k) {
@@ -293,7 +218,7 @@ func (s *Store) Inventory(first uint64, limit int) (items []Item, more bool, err
 		c := vectors.Cursor()
 		for k, rec := c.Seek(key(first)); k != nil; k, rec = c.Next() {
 			if len(k) != 8 {
-				return fmt.Errorf("%w: %s: key of %d bytes", ErrCorrupt, s.path, len(k))
+				return fmt.Errorf("%w: %s: key of %d bytes", ErrCorrupt, s.file.Path(), len(k))
 			}
 			if len(items) >= limit {
 				more = true
@@ -325,10 +250,6 @@ func (s *Store) isCorrupt(id uint64) bool {
 
 // Close finishes the changes that were begun and closes the file.
 func (s *Store) Close() error {
-	s.closing.Do(func() { close(s.quit) })
-	<-s.done
-	if err := s.db.Close(); err != nil {
-		return fmt.Errorf("vector: closing the store: %w", err)
-	}
-	return nil
+	s.puts.Close()
+	return s.file.Close()
 }

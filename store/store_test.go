@@ -1,4 +1,4 @@
-package vector
+package store
 
 import (
 	"context"
@@ -12,13 +12,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"starfish/vector"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func openStore(t *testing.T, path string) *Store {
 	t.Helper()
-	s, err := Open(path, StoreConfig{LockTimeout: 50 * time.Millisecond})
+	s, err := Open(path, Config{LockTimeout: 50 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
@@ -27,9 +29,9 @@ func openStore(t *testing.T, path string) *Store {
 func TestStoreKeepsVectors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b", "vectors.db")
 	s := openStore(t, path)
-	big := New()
+	big := vector.New()
 	big.AddRange(10, 3_000_000)
-	vectors := map[uint64]*Bitmap{0: New(), 7: New(1, 2, 70000), 1<<64 - 1: big}
+	vectors := map[uint64]*vector.Bitmap{0: vector.New(), 7: vector.New(1, 2, 70000), 1<<64 - 1: big}
 	for id, rows := range vectors {
 		held, err := s.Put(id, 5, rows)
 		require.NoError(t, err)
@@ -54,7 +56,7 @@ func TestStoreKeepsVectors(t *testing.T) {
 	}
 	check(s)
 	require.NoError(t, s.Close())
-	_, err = s.Put(1, 1, New())
+	_, err = s.Put(1, 1, vector.New())
 	require.ErrorIs(t, err, ErrClosed)
 	s = openStore(t, path)
 	check(s)
@@ -75,7 +77,7 @@ func TestStoreKeepsVectors(t *testing.T) {
 
 func TestStoreRevisions(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "v.db"))
-	put := func(rev uint64, rows ...uint32) (uint64, error) { return s.Put(1, rev, New(rows...)) }
+	put := func(rev uint64, rows ...uint32) (uint64, error) { return s.Put(1, rev, vector.New(rows...)) }
 	for _, step := range []struct {
 		name string
 		do   func() (uint64, error)
@@ -111,11 +113,11 @@ func TestStoreRevisions(t *testing.T) {
 
 func TestStoreOrInto(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "v.db"))
-	want := New(77)
+	want := vector.New(77)
 	var ids []uint64
 	var wg sync.WaitGroup
 	for i := range uint64(700) {
-		rows := New(uint32(i), uint32(i*i), uint32(i%3)<<16)
+		rows := vector.New(uint32(i), uint32(i*i), uint32(i%3)<<16)
 		if i%100 == 0 {
 			rows.AddRange(uint32(i), uint32(i)+5000)
 		}
@@ -129,7 +131,7 @@ func TestStoreOrInto(t *testing.T) {
 	wg.Wait()
 	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 	before := fmt.Sprint(ids)
-	got := New(77)
+	got := vector.New(77)
 	absent, err := s.OrInto(t.Context(), ids, got)
 	require.NoError(t, err)
 	require.Empty(t, absent)
@@ -138,7 +140,7 @@ func TestStoreOrInto(t *testing.T) {
 
 	_, err = s.Delete(30, 2)
 	require.NoError(t, err)
-	rest := New()
+	rest := vector.New()
 	absent, err = s.OrInto(t.Context(), []uint64{30, 3, 1, 30, 5000}, rest)
 	require.NoError(t, err)
 	require.Equal(t, []Absent{{1, 0}, {30, 2}, {5000, 0}}, absent)
@@ -150,14 +152,14 @@ func TestStoreOrInto(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s = openStore(t, s.path)
-	_, err = s.OrInto(ctx, ids, New())
+	s = openStore(t, s.file.Path())
+	_, err = s.OrInto(ctx, ids, vector.New())
 	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestStoreReadsAreCopies(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "v.db"))
-	rows := New()
+	rows := vector.New()
 	for i := range uint32(20000) {
 		rows.Add(i * 5)
 	}
@@ -167,11 +169,11 @@ func TestStoreReadsAreCopies(t *testing.T) {
 	}
 	v, err := s.Get(1)
 	require.NoError(t, err)
-	sum := New()
+	sum := vector.New()
 	_, err = s.OrInto(t.Context(), []uint64{0, 1, 2}, sum)
 	require.NoError(t, err)
 	for i := range uint64(50) { // reuse the pages
-		_, err := s.Put(i%3, 2+i, New(uint32(i)))
+		_, err := s.Put(i%3, 2+i, vector.New(uint32(i)))
 		require.NoError(t, err)
 	}
 	require.NoError(t, s.Close()) // and unmap them
@@ -181,23 +183,22 @@ func TestStoreReadsAreCopies(t *testing.T) {
 
 func TestConcurrentPutsShareCommits(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "v.db"))
-	before := s.db.Stats()
+	before := s.file.Writes()
 	var wg sync.WaitGroup
 	for id := range uint64(200) {
 		wg.Go(func() {
-			_, err := s.Put(id, 1, New(uint32(id)))
+			_, err := s.Put(id, 1, vector.New(uint32(id)))
 			require.NoError(t, err)
 		})
 	}
 	wg.Wait()
-	after := s.db.Stats()
-	require.Less(t, after.TxStats.GetWrite()-before.TxStats.GetWrite(), int64(400), "far fewer page writes than puts need alone")
+	require.Less(t, s.file.Writes()-before, int64(400), "far fewer page writes than puts need alone")
 }
 
 func TestRecordBytes(t *testing.T) {
-	rec := newRecord(7, 3, New(5))
+	rec := newRecord(7, 3, vector.New(5))
 	require.Equal(t, uint64(3), binary.BigEndian.Uint64(rec))
 	require.Equal(t, uint64(1), binary.BigEndian.Uint64(rec[8:]))
-	require.Equal(t, New(5).AppendRoaring(nil), rec[headerSize:])
+	require.Equal(t, vector.New(5).AppendRoaring(nil), rec[headerSize:])
 	require.Len(t, newRecord(7, 3, nil), headerSize)
 }

@@ -1,10 +1,12 @@
-package vector
+package store
 
 import (
 	"encoding/binary"
 	"fmt"
 
 	"github.com/cespare/xxhash/v2"
+
+	"starfish/vector"
 )
 
 // A record is the value of one vector in the store, its key the big-endian id:
@@ -33,7 +35,7 @@ func headerSum(id uint64, head []byte) uint64 {
 }
 
 // newRecord encodes a vector, or a tombstone where b is nil.
-func newRecord(id, revision uint64, b *Bitmap) []byte {
+func newRecord(id, revision uint64, b *vector.Bitmap) []byte {
 	rec := make([]byte, headerSize)
 	binary.BigEndian.PutUint64(rec, revision)
 	if b == nil {
@@ -68,7 +70,7 @@ func readHeader(id uint64, rec []byte) (header, error) {
 
 // readRecord checks a whole record. The bitmap shares rec's bytes; it is nil for
 // a tombstone.
-func readRecord(id uint64, rec []byte) (header, *Bitmap, error) {
+func readRecord(id uint64, rec []byte) (header, *vector.Bitmap, error) {
 	h, err := readHeader(id, rec)
 	if err != nil || h.deleted {
 		return h, nil, err
@@ -77,7 +79,7 @@ func readRecord(id uint64, rec []byte) (header, *Bitmap, error) {
 	if xxhash.Sum64(data) != h.checksum {
 		return h, nil, fmt.Errorf("%w: vector %d: checksum of its rows", ErrCorrupt, id)
 	}
-	b, err := view(data)
+	b, err := vector.View(data)
 	if err != nil {
 		return h, nil, fmt.Errorf("%w: vector %d: %w", ErrCorrupt, id, err)
 	}

@@ -1,4 +1,4 @@
-package vector
+package store
 
 import (
 	"bufio"
@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 	"pgregory.net/rapid"
+
+	"starfish/vector"
 )
 
 // rawPut changes a record behind the store's back.
@@ -40,13 +42,13 @@ func TestStoreFindsDamage(t *testing.T) {
 		{"tombstone flag", func(b []byte) []byte { b[31] ^= 1; return b }, false},
 		{"cut", func(b []byte) []byte { return b[:len(b)-1] }, true},
 		{"no header", func(b []byte) []byte { return b[:12] }, false},
-		{"another vector's record", func([]byte) []byte { return newRecord(8, 3, New(9)) }, false},
+		{"another vector's record", func([]byte) []byte { return newRecord(8, 3, vector.New(9)) }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "v.db")
 			s := openStore(t, path)
 			for id := range uint64(3) {
-				_, err := s.Put(id, 3, New(uint32(id), 60))
+				_, err := s.Put(id, 3, vector.New(uint32(id), 60))
 				require.NoError(t, err)
 			}
 			require.NoError(t, s.Close())
@@ -55,14 +57,14 @@ func TestStoreFindsDamage(t *testing.T) {
 			_, err := s.Get(1)
 			require.ErrorIs(t, err, ErrCorrupt)
 			require.ErrorContains(t, err, "vector 1:")
-			absent, err := s.OrInto(t.Context(), []uint64{0, 1, 2}, New())
+			absent, err := s.OrInto(t.Context(), []uint64{0, 1, 2}, vector.New())
 			require.NoError(t, err)
 			require.Equal(t, []Absent{{ID: 1}}, absent, "what is damaged is no tombstone")
 			items, _, err := s.Inventory(0, 10)
 			require.NoError(t, err)
 			require.Len(t, items, 2)
 
-			_, err = s.Put(1, 3, New(1, 60))
+			_, err = s.Put(1, 3, vector.New(1, 60))
 			if !tt.heals {
 				require.ErrorIs(t, err, ErrCorrupt)
 				return
@@ -84,12 +86,12 @@ func TestOpenRefuses(t *testing.T) {
 	t.Run("Locked", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "v.db")
 		openStore(t, path)
-		_, err := Open(path, StoreConfig{LockTimeout: time.Millisecond})
+		_, err := Open(path, Config{LockTimeout: time.Millisecond})
 		require.ErrorIs(t, err, ErrLocked)
 		require.ErrorContains(t, err, path)
 	})
 	t.Run("NotADatabase", func(t *testing.T) {
-		_, err := Open(write(t, bytes.Repeat([]byte("text\n"), 5000)), StoreConfig{})
+		_, err := Open(write(t, bytes.Repeat([]byte("text\n"), 5000)), Config{})
 		require.ErrorIs(t, err, ErrCorrupt)
 	})
 	t.Run("OtherDatabase", func(t *testing.T) {
@@ -98,7 +100,7 @@ func TestOpenRefuses(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, db.Update(func(tx *bbolt.Tx) error { _, err := tx.CreateBucket([]byte("mine")); return err }))
 		require.NoError(t, db.Close())
-		_, err = Open(path, StoreConfig{})
+		_, err = Open(path, Config{})
 		require.ErrorIs(t, err, ErrFormat)
 	})
 	t.Run("LaterFormat", func(t *testing.T) {
@@ -110,14 +112,14 @@ func TestOpenRefuses(t *testing.T) {
 			return tx.Bucket(metaBucket).Put(formatKey, []byte("starfish vectors 2"))
 		}))
 		require.NoError(t, db.Close())
-		_, err = Open(path, StoreConfig{})
+		_, err = Open(path, Config{})
 		require.ErrorIs(t, err, ErrFormat)
 		require.ErrorContains(t, err, "starfish vectors 2")
 	})
 	t.Run("CutShort", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "v.db")
 		s := openStore(t, path)
-		rows := New()
+		rows := vector.New()
 		for i := range uint32(100000) {
 			rows.Add(i * 3)
 		}
@@ -125,12 +127,12 @@ func TestOpenRefuses(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, s.Close())
 		require.NoError(t, os.Truncate(path, 16384))
-		_, err = Open(path, StoreConfig{})
+		_, err = Open(path, Config{})
 		require.ErrorIs(t, err, ErrCorrupt)
 	})
 	t.Run("DirectoryIsAFile", func(t *testing.T) {
-		_, err := Open(filepath.Join(write(t, nil), "v.db"), StoreConfig{})
-		require.ErrorContains(t, err, "vector: making the store's directory")
+		_, err := Open(filepath.Join(write(t, nil), "v.db"), Config{})
+		require.ErrorContains(t, err, "disk: making the directory")
 	})
 }
 
@@ -141,7 +143,7 @@ func TestStoreSurvivesDamagedPages(t *testing.T) {
 	s := openStore(t, path)
 	ids := []uint64{}
 	for id := range uint64(300) {
-		_, err := s.Put(id, 1, New(uint32(id), 1000+uint32(id)))
+		_, err := s.Put(id, 1, vector.New(uint32(id), 1000+uint32(id)))
 		require.NoError(t, err)
 		ids = append(ids, id)
 	}
@@ -155,7 +157,7 @@ func TestStoreSurvivesDamagedPages(t *testing.T) {
 		}
 		path := filepath.Join(t.TempDir(), "v.db")
 		require.NoError(rt, os.WriteFile(path, data, 0o600))
-		s, err := Open(path, StoreConfig{LockTimeout: time.Millisecond})
+		s, err := Open(path, Config{LockTimeout: time.Millisecond})
 		if err != nil {
 			return
 		}
@@ -165,7 +167,7 @@ func TestStoreSurvivesDamagedPages(t *testing.T) {
 				require.Equal(rt, []uint32{uint32(id), 1000 + uint32(id)}, v.Rows.Rows(0, 0))
 			}
 		}
-		sum := New()
+		sum := vector.New()
 		if missing, err := s.OrInto(context.Background(), ids, sum); err == nil && len(missing) == 0 {
 			require.Equal(rt, uint64(600), sum.Count())
 		}
@@ -201,7 +203,7 @@ func TestKillKeepsWhatWasAcknowledged(t *testing.T) {
 			v, err := s.Get(id)
 			require.NoError(t, err)
 			require.GreaterOrEqual(t, v.Revision, rev)
-			require.True(t, v.Rows.Equal(New(uint32(id), uint32(v.Revision))))
+			require.True(t, v.Rows.Equal(vector.New(uint32(id), uint32(v.Revision))))
 		}
 		require.NoError(t, s.Close())
 	}
@@ -221,7 +223,7 @@ func TestPutForever(t *testing.T) {
 		wg.Go(func() {
 			for i := uint64(0); ; i++ {
 				id, rev := w<<8|i%5, round<<32|i
-				if _, err := s.Put(id, rev, New(uint32(id), uint32(rev))); err != nil {
+				if _, err := s.Put(id, rev, vector.New(uint32(id), uint32(rev))); err != nil {
 					return
 				}
 				fmt.Printf("acked %d %d\n", id, rev)
