@@ -29,7 +29,7 @@ func BenchmarkOpenMillion(b *testing.B) {
 	if err := c.AddSlave(context.Background(), catalog.Slave{Addr: "a", Protocol: 2}, nil); err != nil {
 		b.Fatal(err)
 	}
-	err := c.db.Update(func(tx *bbolt.Tx) error {
+	err := c.file.Update(func(tx *bbolt.Tx) error {
 		m := tx.Bucket(bucketMembers)
 		m.FillPercent = 1
 		for id := range uint64(1_000_000) {

@@ -202,10 +202,9 @@ func (c *Catalog) Finish(ctx context.Context, id, revision uint64) error {
 }
 
 // Revisions returns for each of the ids the revision of its last finished put.
-func (c *Catalog) Revisions(ids []uint64) (revisions []uint64, err error) {
-	defer guard(&err)()
-	revisions = make([]uint64, len(ids))
-	err = c.db.View(func(tx *bbolt.Tx) error {
+func (c *Catalog) Revisions(ids []uint64) ([]uint64, error) {
+	revisions := make([]uint64, len(ids))
+	err := c.file.View(func(tx *bbolt.Tx) error {
 		cursor := tx.Bucket(bucketMembers).Cursor()
 		for i, id := range ids {
 			k, v := cursor.Seek(key64(id))

@@ -8,6 +8,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"starfish/catalog"
+	"starfish/disk"
 )
 
 const (
@@ -25,14 +27,9 @@ const (
 
 // Catalog implements catalog.Catalog.
 type Catalog struct {
-	db   *bbolt.DB
-	ops  chan *op
-	stop chan struct{}
-	done chan struct{}
-
-	closing  sync.Once
-	closeErr error
-	stale    bool // a commit failed: the file may be ahead of the table. Only for loop.
+	file  *disk.File
+	ops   *disk.Group[*op]
+	stale bool // a commit failed: the file may be ahead of the table. Only for commit.
 
 	mu       sync.Mutex
 	table    *catalog.Table
@@ -54,27 +51,17 @@ type op struct {
 	done  chan error
 }
 
-func run(db *bbolt.DB, table *catalog.Table) *Catalog {
-	c := &Catalog{
-		db:    db,
-		ops:   make(chan *op),
-		stop:  make(chan struct{}),
-		done:  make(chan struct{}),
-		table: table,
-	}
+func run(file *disk.File, table *catalog.Table) *Catalog {
+	c := &Catalog{file: file, table: table}
 	c.snapshot.Store(table.Snapshot())
-	go c.loop()
+	c.ops = disk.NewGroup(disk.GroupConfig[*op]{Limit: maxBatch, Commit: c.commitAll})
 	return c
 }
 
 // Close ends the catalog. Changes that were begun are committed first.
 func (c *Catalog) Close() error {
-	c.closing.Do(func() {
-		close(c.stop)
-		<-c.done
-		c.closeErr = c.db.Close()
-	})
-	return c.closeErr
+	c.ops.Close()
+	return c.file.Close()
 }
 
 // Snapshot is the current view.
@@ -107,12 +94,11 @@ func (c *Catalog) change(f func(*catalog.Table) bool) {
 // write has the change committed.
 func (c *Catalog) write(ctx context.Context, o *op) error {
 	o.done = make(chan error, 1)
-	select {
-	case c.ops <- o:
-	case <-c.stop:
+	switch err := c.ops.Submit(ctx, o); {
+	case errors.Is(err, disk.ErrClosed):
 		return catalog.ErrClosed
-	case <-ctx.Done():
-		return fmt.Errorf("catalog: not written: %w", ctx.Err())
+	case err != nil:
+		return fmt.Errorf("catalog: not written: %w", err)
 	}
 	select {
 	case err := <-o.done:
@@ -120,32 +106,6 @@ func (c *Catalog) write(ctx context.Context, o *op) error {
 	case <-ctx.Done():
 		return fmt.Errorf("catalog: may or may not be written: %w", ctx.Err())
 	}
-}
-
-func (c *Catalog) loop() {
-	defer close(c.done)
-	for {
-		select {
-		case o := <-c.ops:
-			c.commitAll(c.gather(o))
-		case <-c.stop:
-			return
-		}
-	}
-}
-
-// gather returns o and the ops that wait with it.
-func (c *Catalog) gather(o *op) []*op {
-	ops := []*op{o}
-	for len(ops) < maxBatch {
-		select {
-		case o := <-c.ops:
-			ops = append(ops, o)
-		default:
-			return ops
-		}
-	}
-	return ops
 }
 
 func (c *Catalog) commitAll(ops []*op) {
@@ -196,9 +156,8 @@ func (c *Catalog) commit(ops []*op) {
 }
 
 // update writes the ops in one transaction.
-func (c *Catalog) update(ops []*op) (err error) {
-	defer guard(&err)()
-	return c.db.Update(func(tx *bbolt.Tx) error {
+func (c *Catalog) update(ops []*op) error {
+	return c.file.Update(func(tx *bbolt.Tx) error {
 		for _, o := range ops {
 			if o.err = o.check(tx); o.err != nil {
 				continue
@@ -213,12 +172,11 @@ func (c *Catalog) update(ops []*op) (err error) {
 
 // refresh reads the file again where a commit failed, so that the table says what
 // is on disk.
-func (c *Catalog) refresh() (err error) {
+func (c *Catalog) refresh() error {
 	if !c.stale {
 		return nil
 	}
-	defer guard(&err)()
-	table, err := load(c.db)
+	table, err := load(c.file)
 	if err != nil {
 		return err
 	}

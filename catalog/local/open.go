@@ -4,15 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"runtime/debug"
 	"time"
 
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"starfish/catalog"
+	"starfish/disk"
 )
 
 // Config is how a catalog is opened; the zero value is the default.
@@ -24,62 +21,33 @@ type Config struct {
 // slave in it is joining. Errors: catalog.ErrLocked, ErrForeign, ErrNewer, and
 // those of the file system.
 func Open(path string, cfg Config) (*Catalog, error) {
-	if cfg.LockTimeout == 0 {
-		cfg.LockTimeout = time.Second
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("catalog: open: %w", err)
-	}
-	db, table, err := openFile(path, cfg.LockTimeout)
+	file, err := disk.Open(path, disk.Options{LockTimeout: cfg.LockTimeout})
 	if err != nil {
-		return nil, err
+		return nil, named(err)
 	}
-	return run(db, table), nil
+	table, err := start(file)
+	if err != nil {
+		file.Close()
+		return nil, named(err)
+	}
+	return run(file, table), nil
 }
 
-// openFile opens, checks and reads the file.
-func openFile(path string, wait time.Duration) (db *bbolt.DB, table *catalog.Table, err error) {
-	defer func() {
-		if err != nil && db != nil {
-			err = errors.Join(err, db.Close())
-		}
-	}()
-	defer guard(&err)()
-	db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: wait, FreelistType: bbolt.FreelistMapType})
+// named gives an error of the file the catalog's name for it.
+func named(err error) error {
 	switch {
-	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, nil, fmt.Errorf("%w: %s; stop that process, or use another data directory", catalog.ErrLocked, path)
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
-		return nil, nil, fmt.Errorf("%w: %s: %v", catalog.ErrForeign, path, err)
-	case err != nil:
-		return nil, nil, fmt.Errorf("catalog: open %s: %w", path, err)
+	case errors.Is(err, disk.ErrLocked):
+		return fmt.Errorf("%w: %w", catalog.ErrLocked, err)
+	case errors.Is(err, disk.ErrDamaged):
+		return fmt.Errorf("%w: %w; put a copy in its place", catalog.ErrForeign, err)
 	}
-	table, err = start(db, path)
-	return db, table, err
-}
-
-// guard turns a panic of bbolt, or a fault of the mapped file, on this goroutine
-// into catalog.ErrForeign: both come from pages that are not what was written.
-// Use: defer guard(&err)().
-func guard(err *error) func() {
-	old := debug.SetPanicOnFault(true)
-	return func() {
-		debug.SetPanicOnFault(old)
-		if p := recover(); p != nil {
-			*err = fmt.Errorf("%w: damaged: %v; put a copy in its place", catalog.ErrForeign, p)
-		}
-	}
+	return err
 }
 
 // start makes a new file a catalog, or checks that it is one, and reads it.
-func start(db *bbolt.DB, path string) (*catalog.Table, error) {
+func start(file *disk.File) (*catalog.Table, error) {
 	fresh, old := false, false
-	err := db.View(func(tx *bbolt.Tx) error {
-		if info, err := os.Stat(path); err != nil {
-			return err
-		} else if info.Size() < tx.Size() {
-			return fmt.Errorf("%w: file of %d bytes, its pages need %d", catalog.ErrForeign, info.Size(), tx.Size())
-		}
+	err := file.View(func(tx *bbolt.Tx) error {
 		first, _ := tx.Cursor().First()
 		fresh = first == nil
 		if fresh {
@@ -90,19 +58,17 @@ func start(db *bbolt.DB, path string) (*catalog.Table, error) {
 		return err
 	})
 	if err == nil && fresh {
-		if err = db.Update(create); err == nil {
-			err = syncDir(filepath.Dir(path))
-		}
+		err = file.Update(create)
 	}
 	if err == nil && old { // what is written from now on an older release cannot read
-		err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyFormat, key64(format)) })
+		err = file.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyFormat, key64(format)) })
 	}
 	var table *catalog.Table
 	if err == nil {
-		table, err = load(db)
+		table, err = load(file)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s", err, path)
+		return nil, fmt.Errorf("%w: %s", err, file.Path())
 	}
 	return table, nil
 }
@@ -144,19 +110,10 @@ func check(tx *bbolt.Tx) (v uint64, err error) {
 	return v, nil
 }
 
-// syncDir makes the entry of a new file durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 // load reads the whole file.
-func load(db *bbolt.DB) (*catalog.Table, error) {
+func load(file *disk.File) (*catalog.Table, error) {
 	l := loader{table: catalog.NewTable(), numbers: map[uint32]bool{}}
-	err := db.View(func(tx *bbolt.Tx) error {
+	err := file.View(func(tx *bbolt.Tx) error {
 		epoch, err := decode64(tx.Bucket(bucketMeta).Get(keyEpoch))
 		if err != nil {
 			return fmt.Errorf("%w: epoch: %v", catalog.ErrForeign, err)
