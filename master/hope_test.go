@@ -118,7 +118,7 @@ func TestWriteThatWaitsForADeadSlave(t *testing.T) {
 		{"after a restart of the master", three[:2], true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(t, nil, three...)
+			w := newWorld(t, func(c *Config) { c.settle = 1 }, three...)
 			w.put(7, three[:2], 1)
 			w.put(8, three[2:], 2)
 			dead := w.slaves[three[1]]

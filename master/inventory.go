@@ -27,7 +27,7 @@ type inventory struct {
 // findings of one comparison.
 type findings struct {
 	missing  []uint64
-	stale    int // of missing: it has an older revision than the one that was acknowledged
+	stale    []uint64 // of missing: it has an older revision than the one that was acknowledged
 	setAside []uint64
 	strays   []structs.InventoryItem // known ids that the slave has and should not hold, in revisions of before
 }
@@ -71,12 +71,13 @@ func (o *monitor) compare(w *watched, st catalog.State) error {
 			return slices.DeleteFunc(ids, func(id uint64) bool { _, ok := touched[id]; return ok })
 		}
 		w.missing, w.setAside = untouched(found.missing), uint64(len(untouched(found.setAside)))
+		found.stale = untouched(found.stale)
 		o.m.cat.SetInventory(w.addr, w.missing, w.setAside)
 	})
 	o.m.log.Info("inventory compared", "addr", w.addr, "missing", missing, "set_aside", setAside)
-	if found.stale > 0 {
+	if len(found.stale) > 0 {
 		o.m.log.Warn("slave has older revisions than were acknowledged, which count as missing: was its data put back from a copy? put the vectors again",
-			"addr", w.addr, "vectors", found.stale)
+			"addr", w.addr, "vectors", len(found.stale))
 	}
 	for _, it := range found.strays {
 		o.m.sweep(o.ctx, w.addr, it)
@@ -173,7 +174,7 @@ func (f *findings) merge(snap *catalog.Snapshot, addr string, lo, hi uint64, ite
 			f.missing = append(f.missing, mem.ID)
 		case held && stale:
 			f.missing = append(f.missing, mem.ID)
-			f.stale++
+			f.stale = append(f.stale, mem.ID)
 		case !held && has && it.Revision < written[next-1]:
 			f.strays = append(f.strays, it)
 		case !held && has: // another slave's data, or another slave under a second address

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 	"time"
 
 	"starfish/catalog"
@@ -139,11 +140,12 @@ func (o *monitor) visit(w *watched) {
 	}
 }
 
-// settling says that a slave that was not found may not have registered yet: who
-// restarted the master may have restarted the portmapper with it, and slaves
-// register again every few seconds.
+// settling says that a slave that was not found may not be up yet: who restarted the
+// master may have restarted the portmapper with it, to which slaves register again
+// every few seconds, and the slaves. Of several on one host the first registers the
+// port of all, so that those that do not listen yet refuse the connection.
 func (o *monitor) settling(err error) bool {
-	unfound := errors.Is(err, portmap.ErrNotRegistered) || errors.Is(err, portmap.ErrNoPortmapper)
+	unfound := errors.Is(err, portmap.ErrNotRegistered) || errors.Is(err, portmap.ErrNoPortmapper) || errors.Is(err, syscall.ECONNREFUSED)
 	return unfound && time.Since(o.began) < o.m.cfg.settle
 }
 

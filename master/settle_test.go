@@ -3,7 +3,10 @@ package master
 import (
 	"context"
 	"errors"
+	"net"
+	"os"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,9 +18,19 @@ import (
 	"starfish/structs"
 )
 
-// TestSlavesRegisterAgain: the portmapper was restarted with the master, and does
-// not know the slaves yet. Who asks meanwhile waits and gets an answer.
-func TestSlavesRegisterAgain(t *testing.T) {
+// TestSlavesComeAfterTheMaster: the portmapper was restarted with the master, and does
+// not know the slaves yet; or the slaves were, too, and one that is not up yet has a
+// sibling whose port is known. Who asks meanwhile waits and gets an answer.
+func TestSlavesComeAfterTheMaster(t *testing.T) {
+	t.Run("not registered", func(t *testing.T) {
+		comeAfterTheMaster(t, &portmap.NotRegisteredError{Prog: structs.SLAVE_PROG, Vers: 1, Addr: "10.0.0.1"}, "not registered")
+	})
+	t.Run("refused", func(t *testing.T) {
+		comeAfterTheMaster(t, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, "connection refused")
+	})
+}
+
+func comeAfterTheMaster(t *testing.T, away error, problem string) {
 	w := newWorld(t, nil, three...)
 	w.put(1, three[:2], 1, 5)
 	w.put(2, three[2:], 5)
@@ -27,7 +40,7 @@ func TestSlavesRegisterAgain(t *testing.T) {
 	w.cfg.Dial = func(ctx context.Context, machine string, vers uint32) (*rpc.Client, error) {
 		if unknown.Load() {
 			asked <- struct{}{}
-			return nil, &portmap.NotRegisteredError{Prog: structs.SLAVE_PROG, Vers: vers, Addr: machine}
+			return nil, away
 		}
 		return w.dial(ctx, machine, vers)
 	}
@@ -74,5 +87,5 @@ func TestSlavesRegisterAgain(t *testing.T) {
 	w.restart()
 	w.state(catalog.Down, three...)
 	f := w.fails("P:1", structs.QUERY_UNAVAILABLE)
-	require.Contains(t, f.Message, "not registered")
+	require.Contains(t, f.Message, problem)
 }
