@@ -3,15 +3,12 @@ package portmap
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
-
-	"starfish/rpc"
 )
 
 // Defaults of a Keeper.
@@ -19,6 +16,8 @@ const (
 	DefaultKeepInterval = 3 * time.Second
 	// keepTimeout bounds one round of registrations, and the leaving.
 	keepTimeout = 2 * time.Second
+	// sayAgain is how many rounds pass until a fault that lasts is logged again.
+	sayAgain = 20
 	// aliveTimeout bounds the question whether a registered program answers.
 	aliveTimeout = 500 * time.Millisecond
 )
@@ -35,7 +34,7 @@ type KeeperConfig struct {
 
 	// Alive tells whether the program registered at another address (the
 	// Registration's Addr) answers. Where it does not, its registration is
-	// replaced by ours. nil: a NULL call to it on this host.
+	// replaced by ours. nil: the function Answers.
 	Alive func(context.Context, Registration) bool
 
 	// Local connects to the host's portmapper. nil: the function Local.
@@ -52,6 +51,7 @@ type Keeper struct {
 	ready chan struct{}
 	once  sync.Once
 	fault string // last one logged
+	quiet int    // rounds since then
 }
 
 // NewKeeper makes a Keeper; Run starts it.
@@ -63,7 +63,7 @@ func NewKeeper(cfg KeeperConfig) *Keeper {
 		cfg.SiblingAnswers = func(context.Context, Registration) bool { return false }
 	}
 	if cfg.Alive == nil {
-		cfg.Alive = answersNull
+		cfg.Alive = Answers
 	}
 	if cfg.Local == nil {
 		cfg.Local = Local
@@ -93,7 +93,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// round registers everything once, and logs where that begins or ceases to fail.
+// round registers everything once, and logs where that begins or ceases to fail,
+// and now and then while it fails.
 func (k *Keeper) round(ctx context.Context) {
 	err := k.register(ctx)
 	if ctx.Err() != nil {
@@ -103,17 +104,19 @@ func (k *Keeper) round(ctx context.Context) {
 	if err != nil {
 		fault = err.Error()
 	}
+	if err == nil {
+		k.once.Do(func() { close(k.ready) })
+	}
 	switch {
-	case fault == k.fault:
+	case fault == k.fault && (err == nil || k.quiet < sayAgain):
+		k.quiet++
+		return
 	case err != nil:
 		k.cfg.Logger.Warn("cannot register with the portmapper", "err", err)
 	default:
 		k.cfg.Logger.Info("registered with the portmapper again")
 	}
-	k.fault = fault
-	if err == nil {
-		k.once.Do(func() { close(k.ready) })
-	}
+	k.fault, k.quiet = fault, 0
 }
 
 func (k *Keeper) register(ctx context.Context) error {
@@ -144,7 +147,7 @@ func (k *Keeper) replace(ctx context.Context, c *Client, reg Registration, refus
 	}
 	for _, old := range list {
 		if old.sameEntry(reg) && old.Addr != reg.Addr && k.cfg.Alive(ctx, old) {
-			return refused
+			return fmt.Errorf("%w: a program that answers is at %s", refused, old.Addr)
 		}
 	}
 	if err := c.Unset(ctx, reg.Prog, reg.Vers, reg.Netid); err != nil {
@@ -180,34 +183,4 @@ func (k *Keeper) leave(ctx context.Context) {
 	if err != nil && !errors.Is(err, ErrNoPortmapper) { // one that ends has forgotten us, too
 		k.cfg.Logger.Warn("cannot unregister from the portmapper", "err", err)
 	}
-}
-
-// answersNull makes a NULL call to the program of reg at its address, on this
-// host where that is a wildcard. Only a clear no, a refused connection or an
-// answer that there is no such program, counts as gone: a slow one is there.
-func answersNull(ctx context.Context, reg Registration) bool {
-	addr, err := ParseUaddr(reg.Addr)
-	if err != nil {
-		return false
-	}
-	host := addr.Addr()
-	switch {
-	case host.IsUnspecified() && host.Is4():
-		host = loopback4
-	case host.IsUnspecified():
-		host = netip.IPv6Loopback()
-	}
-	network := "tcp"
-	if protoOf(strings.TrimSuffix(reg.Netid, "6")) == IPPROTO_UDP {
-		network = "udp"
-	}
-	ctx, cancel := context.WithTimeout(ctx, aliveTimeout)
-	defer cancel()
-	c, err := rpc.Dial(ctx, network, netip.AddrPortFrom(host, addr.Port()).String(), rpc.ClientConfig{})
-	if err == nil {
-		defer c.Close()
-		err = c.Call(ctx, reg.Prog, reg.Vers, 0, nil, nil)
-	}
-	var refused *rpc.ReplyError
-	return !errors.Is(err, syscall.ECONNREFUSED) && !errors.As(err, &refused)
 }

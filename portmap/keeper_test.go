@@ -124,25 +124,25 @@ func TestKeeperLeavesOthersAlone(t *testing.T) {
 	require.True(t, knows(s, theirs))
 }
 
-func TestAnswersNull(t *testing.T) {
+func TestAnswers(t *testing.T) {
 	ctx := context.Background()
 	port, stop := serveNull(t)
 	reg := func(prog, vers uint32, netid string) Registration {
 		return Registration{Prog: prog, Vers: vers, Netid: netid, Addr: WildcardUaddr(netid, port)}
 	}
-	require.True(t, answersNull(ctx, reg(testProg, 1, "tcp")))
-	require.True(t, answersNull(ctx, reg(testProg, 1, "udp")))
-	require.False(t, answersNull(ctx, reg(testProg, 2, "tcp")), "another version")
-	require.False(t, answersNull(ctx, reg(testProg+1, 1, "tcp")), "another program took the port")
-	require.False(t, answersNull(ctx, Registration{Addr: "nonsense"}))
+	require.True(t, Answers(ctx, reg(testProg, 1, "tcp")))
+	require.True(t, Answers(ctx, reg(testProg, 1, "udp")))
+	require.False(t, Answers(ctx, reg(testProg, 2, "tcp")), "another version")
+	require.False(t, Answers(ctx, reg(testProg+1, 1, "tcp")), "another program took the port")
+	require.False(t, Answers(ctx, Registration{Addr: "nonsense"}))
 	stop()
-	require.False(t, answersNull(ctx, reg(testProg, 1, "tcp")))
-	require.False(t, answersNull(ctx, reg(testProg, 1, "udp")))
+	require.False(t, Answers(ctx, reg(testProg, 1, "tcp")))
+	require.False(t, Answers(ctx, reg(testProg, 1, "udp")))
 
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer silent.Close()
-	require.True(t, answersNull(ctx, Registration{Prog: testProg, Vers: 1, Netid: "tcp",
+	require.True(t, Answers(ctx, Registration{Prog: testProg, Vers: 1, Netid: "tcp",
 		Addr: WildcardUaddr("tcp", uint16(silent.Addr().(*net.TCPAddr).Port))}), "slow is not gone")
 }
 

@@ -222,27 +222,6 @@ func TestListenRefuses(t *testing.T) {
 	other.close()
 }
 
-func TestSiblings(t *testing.T) {
-	l, err := net.Listen("tcp", a+":0")
-	require.NoError(t, err)
-	defer l.Close()
-	at := l.Addr().(*net.TCPAddr).AddrPort()
-	require.Equal(t, []netip.AddrPort{at}, listeners(at.Port(), true))
-	for line, want := range map[string]string{
-		"   0: 0200007F:500A 00000000:0000 0A 00000000:00000000 00:00000000": "127.0.0.2:20490",
-		"   0: 0200007F:500A 00000000:0000 01 00000000:00000000 00:00000000": "",
-		"  sl  local_address rem_address   st tx_queue rx_queue tr":          "",
-		"   0: 0200007F 00000000:0000 0A":                                    "",
-		"":                                                                   "",
-	} {
-		got, ok := parseListener(line)
-		require.Equal(t, want != "", ok, line)
-		if ok {
-			require.Equal(t, want, got.String())
-		}
-	}
-}
-
 func TestMasterTakesNoPort(t *testing.T) {
 	err := Config{Data: "d", Master: "10.0.0.5:20480"}.Check()
 	require.EqualError(t, err, `slave: the master "10.0.0.5:20480" has a port: leave it away, its portmapper knows it`)

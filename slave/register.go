@@ -1,19 +1,13 @@
 package slave
 
 import (
-	"bufio"
 	"context"
-	"encoding/binary"
-	"encoding/hex"
+	"fmt"
 	"net/netip"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"starfish/portmap"
-	"starfish/rpc"
 	"starfish/structs"
 )
 
@@ -37,77 +31,34 @@ func registrations(s *sockets) []portmap.Registration {
 	return regs
 }
 
-const siblingTimeout = 300 * time.Millisecond
-
-// siblingAnswers reports whether another slave of this host serves the port of
-// reg: then the entry stays. Our own sockets are closed when it is asked.
-func siblingAnswers(ctx context.Context, reg portmap.Registration) bool {
-	at, err := portmap.ParseUaddr(reg.Addr)
-	if err != nil {
-		return false
-	}
-	for _, sibling := range listeners(at.Port(), at.Addr().Is4()) {
-		if answersNull(ctx, sibling, reg.Vers) {
-			return true
-		}
-	}
-	return false
-}
-
-func answersNull(ctx context.Context, at netip.AddrPort, vers uint32) bool {
-	ctx, cancel := context.WithTimeout(ctx, siblingTimeout)
+// checkSiblings refuses a port that is not that of the slaves of this host that
+// live: the portmapper has one entry for all of them, so nobody would find the
+// slave with another one. Where there is no portmapper yet nobody can tell.
+func checkSiblings(ctx context.Context, regs []portmap.Registration) error {
+	ctx, cancel := context.WithTimeout(ctx, siblingsTimeout)
 	defer cancel()
-	c, err := rpc.Dial(ctx, "tcp", at.String(), rpc.ClientConfig{})
-	if err != nil {
-		return false
-	}
-	defer c.Close()
-	return c.Call(ctx, structs.SLAVE_PROG, vers, 0, nil, nil) == nil
-}
-
-// listeners returns who listens on a TCP port of this host, by /proc/net/tcp
-// (proc(5)); none where there is no such file.
-func listeners(port uint16, v4 bool) []netip.AddrPort {
-	name, any := "/proc/net/tcp", netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	if !v4 {
-		name, any = "/proc/net/tcp6", netip.IPv6Loopback()
-	}
-	f, err := os.Open(name)
+	c, err := portmap.Local(ctx)
 	if err != nil {
 		return nil
 	}
-	defer f.Close()
-	var found []netip.AddrPort
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		at, ok := parseListener(lines.Text())
-		if !ok || at.Port() != port {
-			continue
-		}
-		if at.Addr().IsUnspecified() {
-			at = netip.AddrPortFrom(any, port)
-		}
-		found = append(found, at)
+	defer c.Close()
+	list, err := c.Dump(ctx)
+	if err != nil {
+		return nil
 	}
-	return found
+	for _, reg := range regs {
+		for _, old := range list {
+			same := old.Prog == reg.Prog && old.Vers == reg.Vers && old.Netid == reg.Netid
+			if !same || reg.Vers == structs.SLAVE_V1 || old.Addr == reg.Addr || !portmap.Answers(ctx, old) {
+				continue // a C handler serves version 1 alone, and has a port of its own
+			}
+			at, _ := portmap.ParseUaddr(old.Addr)
+			own, _ := portmap.ParseUaddr(reg.Addr)
+			return fmt.Errorf("slave: port %d: another slave of this host is at port %d, and the portmapper has one entry for all of them: say --port %d, or end the others first",
+				own.Port(), at.Port(), at.Port())
+		}
+	}
+	return nil
 }
 
-// parseListener reads a line "sl: address:port remote:port state ...", all in
-// hex, the address as 32-bit words of the host's byte order.
-func parseListener(line string) (netip.AddrPort, bool) {
-	const stateListen = "0A"
-	fields := strings.Fields(line)
-	if len(fields) < 4 || fields[3] != stateListen {
-		return netip.AddrPort{}, false
-	}
-	addr, port, _ := strings.Cut(fields[1], ":")
-	raw, err := hex.DecodeString(addr)
-	n, perr := strconv.ParseUint(port, 16, 16)
-	if err != nil || perr != nil || len(raw)%4 != 0 {
-		return netip.AddrPort{}, false
-	}
-	for w := range slices.Chunk(raw, 4) {
-		binary.NativeEndian.PutUint32(w, binary.BigEndian.Uint32(w))
-	}
-	ip, ok := netip.AddrFromSlice(raw)
-	return netip.AddrPortFrom(ip, uint16(n)), ok
-}
+const siblingsTimeout = 2 * time.Second

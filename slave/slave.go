@@ -97,6 +97,12 @@ func (s *Slave) Run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
+	if !s.cfg.NoPortmap {
+		if err := checkSiblings(ctx, registrations(socks)); err != nil {
+			socks.close()
+			return errors.Join(err, s.Close())
+		}
+	}
 	s.mu.Lock()
 	s.socks = socks
 	s.mu.Unlock()
@@ -149,7 +155,7 @@ func (s *Slave) register(ctx context.Context, wg *sync.WaitGroup, socks *sockets
 	}
 	keeper := portmap.NewKeeper(portmap.KeeperConfig{
 		Registrations:  registrations(socks),
-		SiblingAnswers: siblingAnswers,
+		SiblingAnswers: portmap.Answers, // our own sockets are closed then
 		Logger:         s.log,
 	})
 	wg.Go(func() { keeper.Run(ctx) })
