@@ -57,10 +57,11 @@ func Reason(err error) string {
 }
 
 // Plain is a message without the names of the packages that an error went
-// through: they stand at its beginning, at that of a line, and after a colon.
+// through: they stand at its beginning, at that of a line, and where an error was
+// put in: after a mark or a parenthesis.
 func Plain(message string) string { return packages.ReplaceAllString(message, "$1") }
 
-var packages = regexp.MustCompile(`(?m)(^|: )(?:(?:catalog|client|master|peer|portmap|router|rows|rpc|slave|vector|xdr): )+`)
+var packages = regexp.MustCompile(`(?m)(^|[:;,] |\()(?:(?:catalog|client|master|peer|portmap|router|rows|rpc|slave|vector|xdr): )+`)
 
 // replied is what a reply without a result means.
 func replied(e *rpc.ReplyError) string {

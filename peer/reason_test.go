@@ -56,6 +56,7 @@ func TestPlain(t *testing.T) {
 		"slave: a\nslave: rpc: b":                          "a\nb",
 		"query: byte 5: expected":                          "query: byte 5: expected",
 		"the rpc: a":                                       "the rpc: a",
+		"not noted (catalog: full), rpc: a; rpc: b":        "not noted (full), a; b",
 		"rpc:3: no colon":                                  "rpc:3: no colon",
 	} {
 		require.Equal(t, want, Plain(message))
