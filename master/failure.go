@@ -9,29 +9,23 @@ import (
 	"starfish/structs"
 )
 
-const (
-	maxMessage  = 1024 // query_failure.message
-	maxVectors  = 1000 // query_failure.vectors
-	maxMachines = 1000 // named in one failure
-)
-
 // failure makes a query_failure within the bounds of structs.x.
 func failure(message string, ids []uint64, total uint64, machines []string) structs.QueryFailure {
 	f := structs.QueryFailure{Message: clip(peer.Plain(message)), Vectors: ids, VectorsTotal: max(total, uint64(len(ids)))}
-	if len(ids) > maxVectors {
-		f.Vectors = ids[:maxVectors]
+	if len(ids) > structs.MAX_LISTED {
+		f.Vectors = ids[:structs.MAX_LISTED]
 	}
-	for _, m := range machines[:min(len(machines), maxMachines)] {
+	for _, m := range machines[:min(len(machines), structs.MAX_LISTED)] {
 		f.FailedMachines = append(f.FailedMachines, structs.MachineName(m))
 	}
 	return f
 }
 
 func clip(s string) string {
-	if len(s) <= maxMessage {
+	if len(s) <= structs.MAX_MESSAGE {
 		return s
 	}
-	return strings.ToValidUTF8(s[:maxMessage-3], "") + "..."
+	return strings.ToValidUTF8(s[:structs.MAX_MESSAGE-3], "") + "..."
 }
 
 // refused is a query's answer other than QUERY_OK.

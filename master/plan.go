@@ -13,6 +13,7 @@ import (
 	"starfish/rpc"
 	"starfish/structs"
 	"starfish/vector"
+	"starfish/xdr"
 )
 
 // execute runs the plan once; a nil answer asks for another plan.
@@ -109,12 +110,12 @@ func (r *run) askStatic(ctx context.Context, addr string, id uint64) *structs.Qu
 	return r.answer(vector.FromWord(uint64(res.Vector)))
 }
 
+// callHeader is room for what stands before the arguments of a call: its numbers
+// and credential.
+const callHeader = 512
+
 // coordinate gives the plan to its coordinator.
 func (r *run) coordinate(ctx context.Context, plan *router.Plan) *structs.QueryResponse {
-	if size := wireSize(plan); size > maxRecord {
-		resp := refused(structs.QUERY_TOO_LARGE, failure(fmt.Sprintf("too large: the plan of the query takes %d bytes, a record holds %d: ask in smaller ranges", size, maxRecord), nil, 0, nil))
-		return &resp
-	}
 	args := structs.Coordinate2Args{
 		Ranges:     wireRanges(plan),
 		Format:     r.req.Format,
@@ -122,6 +123,14 @@ func (r *run) coordinate(ctx context.Context, plan *router.Plan) *structs.QueryR
 		FirstRow:   r.req.FirstRow,
 		MaxRows:    r.req.MaxRows,
 		MaxAbsent:  structs.MAX_ABSENT,
+	}
+	if size := args.XDRSize(); size < 0 || callHeader+size > maxRecord {
+		what := fmt.Sprintf("takes %d bytes, a record holds %d", callHeader+size, maxRecord)
+		if size < 0 {
+			what = fmt.Sprintf("has more than %d vectors in a range", xdr.MaxNodes)
+		}
+		resp := refused(structs.QUERY_TOO_LARGE, failure("too large: the plan of the query "+what+": ask in smaller ranges", nil, 0, nil))
+		return &resp
 	}
 	var res structs.Coordinate2Response
 	err := r.m.pool.Call(ctx, plan.Coordinator, func(ctx context.Context, c rpc.Caller) (err error) {
@@ -159,18 +168,6 @@ func wireRanges(plan *router.Plan) []structs.RangePlan {
 		}
 	}
 	return out
-}
-
-// wireSize is how many bytes the call that has this plan takes, or a few more.
-func wireSize(plan *router.Plan) int {
-	const header, perRange = 512, 8 // the call without ranges; end of list and strategy
-	size := header + perRange*len(plan.Ranges)
-	for _, rg := range plan.Ranges {
-		for _, leg := range rg.Legs {
-			size += len(leg.IDs) * (4 + padded(len(leg.Machine)) + 8) // there is one more, address, id
-		}
-	}
-	return size
 }
 
 // remaining is what is left of the query's time, for the wire; at least 1 ms.

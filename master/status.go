@@ -59,17 +59,13 @@ func (m *Master) members(req structs.MembersRequest, limit int) structs.MembersP
 	}
 	var page structs.MembersPage
 	snap.Ascend(req.FirstId, math.MaxUint64, func(mem catalog.Member) bool {
-		size := 8 + padded(len(mem.Name)) + 4 + 8 + 4
-		for _, h := range mem.Holders {
-			size += padded(len(h))
-		}
-		if limit -= size; len(page.Members) == most || limit < 0 && len(page.Members) > 0 {
-			page.More = true
-			return false
-		}
 		out := structs.Member{Id: mem.ID, Name: mem.Name, Bytes: mem.Bytes}
 		for _, h := range mem.Holders {
 			out.Holders = append(out.Holders, structs.MachineName(h))
+		}
+		if limit -= out.XDRSize(); len(page.Members) == most || limit < 0 && len(page.Members) > 0 {
+			page.More = true
+			return false
 		}
 		_, out.Pending = snap.Pending(mem.ID)
 		page.Members = append(page.Members, out)

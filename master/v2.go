@@ -64,22 +64,12 @@ func (h v2) MasterDelete(ctx context.Context, id uint64) (structs.PutResponse, e
 func (h v2) MasterExplain(ctx context.Context, req structs.QueryRequest) (structs.ExplainResponse, error) {
 	resp := h.m.explain(ctx, req)
 	if resp.Status == structs.QUERY_OK {
-		size := 64
-		for _, mem := range resp.Plan.Members {
-			size += 8 + padded(len(mem.Name)) + padded(len(mem.From)) + 4
-		}
-		for _, r := range resp.Plan.Ranges {
-			size += 16 + padded(len(r.Why))
-		}
-		if what := h.m.tooLarge(ctx, size); what != "" {
+		if what := h.m.tooLarge(ctx, replyHeader+resp.XDRSize()); what != "" {
 			return structs.ExplainResponse{Status: structs.QUERY_TOO_LARGE, Failure: failure(what, nil, 0, nil)}, nil
 		}
 	}
 	return resp, nil
 }
-
-// padded is the size of a string or opaque of n bytes (RFC 4506 section 4.11).
-func padded(n int) int { return 4 + (n+3)&^3 }
 
 // MasterStatus tells what state the cluster and its slaves are in.
 func (h v2) MasterStatus(context.Context) (structs.ClusterStatus, error) {

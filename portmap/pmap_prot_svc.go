@@ -30,9 +30,45 @@ type PmapProgPmapVersHandler interface {
 	PmapprocCallit(ctx context.Context, arg CallArgs) (CallResult, error)
 }
 
+// PmapProgPmapVersPmapprocSetAppender is a handler that appends the result of PMAPPROC_SET to reply itself, in XDR:
+// where a handler has this method, it is called in the place of PmapprocSet.
+type PmapProgPmapVersPmapprocSetAppender interface {
+	AppendPmapprocSet(ctx context.Context, arg Mapping, reply []byte) ([]byte, error)
+}
+
+// PmapProgPmapVersPmapprocUnsetAppender is a handler that appends the result of PMAPPROC_UNSET to reply itself, in XDR:
+// where a handler has this method, it is called in the place of PmapprocUnset.
+type PmapProgPmapVersPmapprocUnsetAppender interface {
+	AppendPmapprocUnset(ctx context.Context, arg Mapping, reply []byte) ([]byte, error)
+}
+
+// PmapProgPmapVersPmapprocGetportAppender is a handler that appends the result of PMAPPROC_GETPORT to reply itself, in XDR:
+// where a handler has this method, it is called in the place of PmapprocGetport.
+type PmapProgPmapVersPmapprocGetportAppender interface {
+	AppendPmapprocGetport(ctx context.Context, arg Mapping, reply []byte) ([]byte, error)
+}
+
+// PmapProgPmapVersPmapprocDumpAppender is a handler that appends the result of PMAPPROC_DUMP to reply itself, in XDR:
+// where a handler has this method, it is called in the place of PmapprocDump.
+type PmapProgPmapVersPmapprocDumpAppender interface {
+	AppendPmapprocDump(ctx context.Context, reply []byte) ([]byte, error)
+}
+
+// PmapProgPmapVersPmapprocCallitAppender is a handler that appends the result of PMAPPROC_CALLIT to reply itself, in XDR:
+// where a handler has this method, it is called in the place of PmapprocCallit.
+type PmapProgPmapVersPmapprocCallitAppender interface {
+	AppendPmapprocCallit(ctx context.Context, arg CallArgs, reply []byte) ([]byte, error)
+}
+
 // RegisterPmapProgPmapVers makes s serve version PMAP_VERS of PMAP_PROG with h.
 func RegisterPmapProgPmapVers(s *rpc.Server, h PmapProgPmapVersHandler) {
-	s.Register(PMAP_PROG, PMAP_VERS, rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
+	s.Register(PMAP_PROG, PMAP_VERS, DispatchPmapProgPmapVers(h))
+}
+
+// DispatchPmapProgPmapVers returns what RegisterPmapProgPmapVers registers: a handler that reads the arguments
+// of each call, calls h, and writes its result.
+func DispatchPmapProgPmapVers(h PmapProgPmapVersHandler) rpc.Handler {
+	return rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
 		switch call.Proc {
 		case PMAPPROC_NULL:
 			return servePmapProgPmapVersPmapprocNull(ctx, h, args, reply)
@@ -48,7 +84,7 @@ func RegisterPmapProgPmapVers(s *rpc.Server, h PmapProgPmapVersHandler) {
 			return servePmapProgPmapVersPmapprocCallit(ctx, h, args, reply)
 		}
 		return reply, rpc.ErrProcUnavail
-	}))
+	})
 }
 
 func servePmapProgPmapVersPmapprocNull(ctx context.Context, h PmapProgPmapVersHandler, _ *xdr.Decoder, b []byte) ([]byte, error) {
@@ -59,6 +95,9 @@ func servePmapProgPmapVersPmapprocSet(ctx context.Context, h PmapProgPmapVersHan
 	var arg Mapping
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(PmapProgPmapVersPmapprocSetAppender); ok {
+		return w.AppendPmapprocSet(ctx, arg, b)
 	}
 	res, err := h.PmapprocSet(ctx, arg)
 	if err != nil {
@@ -72,6 +111,9 @@ func servePmapProgPmapVersPmapprocUnset(ctx context.Context, h PmapProgPmapVersH
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(PmapProgPmapVersPmapprocUnsetAppender); ok {
+		return w.AppendPmapprocUnset(ctx, arg, b)
+	}
 	res, err := h.PmapprocUnset(ctx, arg)
 	if err != nil {
 		return b, err
@@ -84,6 +126,9 @@ func servePmapProgPmapVersPmapprocGetport(ctx context.Context, h PmapProgPmapVer
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(PmapProgPmapVersPmapprocGetportAppender); ok {
+		return w.AppendPmapprocGetport(ctx, arg, b)
+	}
 	res, err := h.PmapprocGetport(ctx, arg)
 	if err != nil {
 		return b, err
@@ -92,6 +137,9 @@ func servePmapProgPmapVersPmapprocGetport(ctx context.Context, h PmapProgPmapVer
 }
 
 func servePmapProgPmapVersPmapprocDump(ctx context.Context, h PmapProgPmapVersHandler, _ *xdr.Decoder, b []byte) ([]byte, error) {
+	if w, ok := h.(PmapProgPmapVersPmapprocDumpAppender); ok {
+		return w.AppendPmapprocDump(ctx, b)
+	}
 	res, err := h.PmapprocDump(ctx)
 	if err != nil {
 		return b, err
@@ -103,6 +151,9 @@ func servePmapProgPmapVersPmapprocCallit(ctx context.Context, h PmapProgPmapVers
 	var arg CallArgs
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(PmapProgPmapVersPmapprocCallitAppender); ok {
+		return w.AppendPmapprocCallit(ctx, arg, b)
 	}
 	res, err := h.PmapprocCallit(ctx, arg)
 	if err != nil {

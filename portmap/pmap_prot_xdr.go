@@ -45,6 +45,11 @@ func (v *Mapping) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (Mapping) XDRSize() int {
+	return 16
+}
+
 // Pmaplist is the struct pmaplist.
 type Pmaplist struct {
 	Map  Mapping
@@ -113,6 +118,23 @@ func decodePmaplistList(d *xdr.Decoder, p **Pmaplist) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Pmaplist) XDRSize() int {
+	return 16 + sizePmaplistList(v.Next)
+}
+
+// sizePmaplistList returns how many bytes appendPmaplistList appends, less than 0 where it fails.
+func sizePmaplistList(v *Pmaplist) int {
+	n := 4
+	for nodes := 0; v != nil; v = v.Next {
+		if nodes++; nodes > xdr.MaxNodes {
+			return xdr.NoSize
+		}
+		n += 20
+	}
+	return n
+}
+
 // PmaplistPtr is the typedef pmaplist_ptr: nil, or one Pmaplist.
 type PmaplistPtr = *Pmaplist
 
@@ -124,6 +146,11 @@ func AppendPmaplistPtr(b []byte, v PmaplistPtr) ([]byte, error) {
 // DecodePmaplistPtr reads *v.
 func DecodePmaplistPtr(d *xdr.Decoder, v *PmaplistPtr) error {
 	return decodePmaplistList(d, v)
+}
+
+// SizePmaplistPtr returns how many bytes AppendPmaplistPtr appends, less than 0 where it fails for depth or length.
+func SizePmaplistPtr(v PmaplistPtr) int {
+	return sizePmaplistList(v)
 }
 
 // CallArgs is the struct call_args.
@@ -157,6 +184,11 @@ func (v *CallArgs) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v CallArgs) XDRSize() int {
+	return 12 + xdr.OpaqueSize(len(v.Args))
+}
+
 // CallResult is the struct call_result.
 type CallResult struct {
 	Port uint32 // of the program that was called
@@ -178,6 +210,11 @@ func (v *CallResult) DecodeXDR(d *xdr.Decoder) error {
 	v.Port = d.Uint32()
 	v.Res = d.Opaque(math.MaxUint32)
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v CallResult) XDRSize() int {
+	return 4 + xdr.OpaqueSize(len(v.Res))
 }
 
 // Numbers of the program PMAP_PROG, its versions and procedures.

@@ -34,9 +34,63 @@ type RpcbprogRpcbversHandler interface {
 	RpcbprocTaddr2uaddr(ctx context.Context, arg Netbuf) (string, error)
 }
 
+// RpcbprogRpcbversRpcbprocSetAppender is a handler that appends the result of RPCBPROC_SET to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocSet.
+type RpcbprogRpcbversRpcbprocSetAppender interface {
+	AppendRpcbprocSet(ctx context.Context, arg Rpcb, reply []byte) ([]byte, error)
+}
+
+// RpcbprogRpcbversRpcbprocUnsetAppender is a handler that appends the result of RPCBPROC_UNSET to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocUnset.
+type RpcbprogRpcbversRpcbprocUnsetAppender interface {
+	AppendRpcbprocUnset(ctx context.Context, arg Rpcb, reply []byte) ([]byte, error)
+}
+
+// RpcbprogRpcbversRpcbprocGetaddrAppender is a handler that appends the result of RPCBPROC_GETADDR to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocGetaddr.
+type RpcbprogRpcbversRpcbprocGetaddrAppender interface {
+	AppendRpcbprocGetaddr(ctx context.Context, arg Rpcb, reply []byte) ([]byte, error)
+}
+
+// RpcbprogRpcbversRpcbprocDumpAppender is a handler that appends the result of RPCBPROC_DUMP to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocDump.
+type RpcbprogRpcbversRpcbprocDumpAppender interface {
+	AppendRpcbprocDump(ctx context.Context, reply []byte) ([]byte, error)
+}
+
+// RpcbprogRpcbversRpcbprocCallitAppender is a handler that appends the result of RPCBPROC_CALLIT to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocCallit.
+type RpcbprogRpcbversRpcbprocCallitAppender interface {
+	AppendRpcbprocCallit(ctx context.Context, arg RpcbRmtcallargs, reply []byte) ([]byte, error)
+}
+
+// RpcbprogRpcbversRpcbprocGettimeAppender is a handler that appends the result of RPCBPROC_GETTIME to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocGettime.
+type RpcbprogRpcbversRpcbprocGettimeAppender interface {
+	AppendRpcbprocGettime(ctx context.Context, reply []byte) ([]byte, error)
+}
+
+// RpcbprogRpcbversRpcbprocUaddr2taddrAppender is a handler that appends the result of RPCBPROC_UADDR2TADDR to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocUaddr2taddr.
+type RpcbprogRpcbversRpcbprocUaddr2taddrAppender interface {
+	AppendRpcbprocUaddr2taddr(ctx context.Context, arg string, reply []byte) ([]byte, error)
+}
+
+// RpcbprogRpcbversRpcbprocTaddr2uaddrAppender is a handler that appends the result of RPCBPROC_TADDR2UADDR to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocTaddr2uaddr.
+type RpcbprogRpcbversRpcbprocTaddr2uaddrAppender interface {
+	AppendRpcbprocTaddr2uaddr(ctx context.Context, arg Netbuf, reply []byte) ([]byte, error)
+}
+
 // RegisterRpcbprogRpcbvers makes s serve version RPCBVERS of RPCBPROG with h.
 func RegisterRpcbprogRpcbvers(s *rpc.Server, h RpcbprogRpcbversHandler) {
-	s.Register(RPCBPROG, RPCBVERS, rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
+	s.Register(RPCBPROG, RPCBVERS, DispatchRpcbprogRpcbvers(h))
+}
+
+// DispatchRpcbprogRpcbvers returns what RegisterRpcbprogRpcbvers registers: a handler that reads the arguments
+// of each call, calls h, and writes its result.
+func DispatchRpcbprogRpcbvers(h RpcbprogRpcbversHandler) rpc.Handler {
+	return rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
 		switch call.Proc {
 		case 0:
 			return reply, nil
@@ -58,13 +112,16 @@ func RegisterRpcbprogRpcbvers(s *rpc.Server, h RpcbprogRpcbversHandler) {
 			return serveRpcbprogRpcbversRpcbprocTaddr2uaddr(ctx, h, args, reply)
 		}
 		return reply, rpc.ErrProcUnavail
-	}))
+	})
 }
 
 func serveRpcbprogRpcbversRpcbprocSet(ctx context.Context, h RpcbprogRpcbversHandler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg Rpcb
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(RpcbprogRpcbversRpcbprocSetAppender); ok {
+		return w.AppendRpcbprocSet(ctx, arg, b)
 	}
 	res, err := h.RpcbprocSet(ctx, arg)
 	if err != nil {
@@ -78,6 +135,9 @@ func serveRpcbprogRpcbversRpcbprocUnset(ctx context.Context, h RpcbprogRpcbversH
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(RpcbprogRpcbversRpcbprocUnsetAppender); ok {
+		return w.AppendRpcbprocUnset(ctx, arg, b)
+	}
 	res, err := h.RpcbprocUnset(ctx, arg)
 	if err != nil {
 		return b, err
@@ -90,6 +150,9 @@ func serveRpcbprogRpcbversRpcbprocGetaddr(ctx context.Context, h RpcbprogRpcbver
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(RpcbprogRpcbversRpcbprocGetaddrAppender); ok {
+		return w.AppendRpcbprocGetaddr(ctx, arg, b)
+	}
 	res, err := h.RpcbprocGetaddr(ctx, arg)
 	if err != nil {
 		return b, err
@@ -101,6 +164,9 @@ func serveRpcbprogRpcbversRpcbprocGetaddr(ctx context.Context, h RpcbprogRpcbver
 }
 
 func serveRpcbprogRpcbversRpcbprocDump(ctx context.Context, h RpcbprogRpcbversHandler, _ *xdr.Decoder, b []byte) ([]byte, error) {
+	if w, ok := h.(RpcbprogRpcbversRpcbprocDumpAppender); ok {
+		return w.AppendRpcbprocDump(ctx, b)
+	}
 	res, err := h.RpcbprocDump(ctx)
 	if err != nil {
 		return b, err
@@ -113,6 +179,9 @@ func serveRpcbprogRpcbversRpcbprocCallit(ctx context.Context, h RpcbprogRpcbvers
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(RpcbprogRpcbversRpcbprocCallitAppender); ok {
+		return w.AppendRpcbprocCallit(ctx, arg, b)
+	}
 	res, err := h.RpcbprocCallit(ctx, arg)
 	if err != nil {
 		return b, err
@@ -121,6 +190,9 @@ func serveRpcbprogRpcbversRpcbprocCallit(ctx context.Context, h RpcbprogRpcbvers
 }
 
 func serveRpcbprogRpcbversRpcbprocGettime(ctx context.Context, h RpcbprogRpcbversHandler, _ *xdr.Decoder, b []byte) ([]byte, error) {
+	if w, ok := h.(RpcbprogRpcbversRpcbprocGettimeAppender); ok {
+		return w.AppendRpcbprocGettime(ctx, b)
+	}
 	res, err := h.RpcbprocGettime(ctx)
 	if err != nil {
 		return b, err
@@ -134,6 +206,9 @@ func serveRpcbprogRpcbversRpcbprocUaddr2taddr(ctx context.Context, h RpcbprogRpc
 	if err := d.Err(); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(RpcbprogRpcbversRpcbprocUaddr2taddrAppender); ok {
+		return w.AppendRpcbprocUaddr2taddr(ctx, arg, b)
+	}
 	res, err := h.RpcbprocUaddr2taddr(ctx, arg)
 	if err != nil {
 		return b, err
@@ -145,6 +220,9 @@ func serveRpcbprogRpcbversRpcbprocTaddr2uaddr(ctx context.Context, h RpcbprogRpc
 	var arg Netbuf
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(RpcbprogRpcbversRpcbprocTaddr2uaddrAppender); ok {
+		return w.AppendRpcbprocTaddr2uaddr(ctx, arg, b)
 	}
 	res, err := h.RpcbprocTaddr2uaddr(ctx, arg)
 	if err != nil {
@@ -188,9 +266,87 @@ type RpcbprogRpcbvers4Handler interface {
 	RpcbprocGetstat(ctx context.Context) (RpcbStatByvers, error)
 }
 
+// RpcbprogRpcbvers4RpcbprocSetAppender is a handler that appends the result of RPCBPROC_SET to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocSet.
+type RpcbprogRpcbvers4RpcbprocSetAppender interface {
+	AppendRpcbprocSet(ctx context.Context, arg Rpcb, reply []byte) ([]byte, error)
+}
+
+// RpcbprogRpcbvers4RpcbprocUnsetAppender is a handler that appends the result of RPCBPROC_UNSET to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocUnset.
+type RpcbprogRpcbvers4RpcbprocUnsetAppender interface {
+	AppendRpcbprocUnset(ctx context.Context, arg Rpcb, reply []byte) ([]byte, error)
+}
+
+// RpcbprogRpcbvers4RpcbprocGetaddrAppender is a handler that appends the result of RPCBPROC_GETADDR to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocGetaddr.
+type RpcbprogRpcbvers4RpcbprocGetaddrAppender interface {
+	AppendRpcbprocGetaddr(ctx context.Context, arg Rpcb, reply []byte) ([]byte, error)
+}
+
+// RpcbprogRpcbvers4RpcbprocDumpAppender is a handler that appends the result of RPCBPROC_DUMP to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocDump.
+type RpcbprogRpcbvers4RpcbprocDumpAppender interface {
+	AppendRpcbprocDump(ctx context.Context, reply []byte) ([]byte, error)
+}
+
+// RpcbprogRpcbvers4RpcbprocBcastAppender is a handler that appends the result of RPCBPROC_BCAST to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocBcast.
+type RpcbprogRpcbvers4RpcbprocBcastAppender interface {
+	AppendRpcbprocBcast(ctx context.Context, arg RpcbRmtcallargs, reply []byte) ([]byte, error)
+}
+
+// RpcbprogRpcbvers4RpcbprocGettimeAppender is a handler that appends the result of RPCBPROC_GETTIME to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocGettime.
+type RpcbprogRpcbvers4RpcbprocGettimeAppender interface {
+	AppendRpcbprocGettime(ctx context.Context, reply []byte) ([]byte, error)
+}
+
+// RpcbprogRpcbvers4RpcbprocUaddr2taddrAppender is a handler that appends the result of RPCBPROC_UADDR2TADDR to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocUaddr2taddr.
+type RpcbprogRpcbvers4RpcbprocUaddr2taddrAppender interface {
+	AppendRpcbprocUaddr2taddr(ctx context.Context, arg string, reply []byte) ([]byte, error)
+}
+
+// RpcbprogRpcbvers4RpcbprocTaddr2uaddrAppender is a handler that appends the result of RPCBPROC_TADDR2UADDR to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocTaddr2uaddr.
+type RpcbprogRpcbvers4RpcbprocTaddr2uaddrAppender interface {
+	AppendRpcbprocTaddr2uaddr(ctx context.Context, arg Netbuf, reply []byte) ([]byte, error)
+}
+
+// RpcbprogRpcbvers4RpcbprocGetversaddrAppender is a handler that appends the result of RPCBPROC_GETVERSADDR to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocGetversaddr.
+type RpcbprogRpcbvers4RpcbprocGetversaddrAppender interface {
+	AppendRpcbprocGetversaddr(ctx context.Context, arg Rpcb, reply []byte) ([]byte, error)
+}
+
+// RpcbprogRpcbvers4RpcbprocIndirectAppender is a handler that appends the result of RPCBPROC_INDIRECT to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocIndirect.
+type RpcbprogRpcbvers4RpcbprocIndirectAppender interface {
+	AppendRpcbprocIndirect(ctx context.Context, arg RpcbRmtcallargs, reply []byte) ([]byte, error)
+}
+
+// RpcbprogRpcbvers4RpcbprocGetaddrlistAppender is a handler that appends the result of RPCBPROC_GETADDRLIST to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocGetaddrlist.
+type RpcbprogRpcbvers4RpcbprocGetaddrlistAppender interface {
+	AppendRpcbprocGetaddrlist(ctx context.Context, arg Rpcb, reply []byte) ([]byte, error)
+}
+
+// RpcbprogRpcbvers4RpcbprocGetstatAppender is a handler that appends the result of RPCBPROC_GETSTAT to reply itself, in XDR:
+// where a handler has this method, it is called in the place of RpcbprocGetstat.
+type RpcbprogRpcbvers4RpcbprocGetstatAppender interface {
+	AppendRpcbprocGetstat(ctx context.Context, reply []byte) ([]byte, error)
+}
+
 // RegisterRpcbprogRpcbvers4 makes s serve version RPCBVERS4 of RPCBPROG with h.
 func RegisterRpcbprogRpcbvers4(s *rpc.Server, h RpcbprogRpcbvers4Handler) {
-	s.Register(RPCBPROG, RPCBVERS4, rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
+	s.Register(RPCBPROG, RPCBVERS4, DispatchRpcbprogRpcbvers4(h))
+}
+
+// DispatchRpcbprogRpcbvers4 returns what RegisterRpcbprogRpcbvers4 registers: a handler that reads the arguments
+// of each call, calls h, and writes its result.
+func DispatchRpcbprogRpcbvers4(h RpcbprogRpcbvers4Handler) rpc.Handler {
+	return rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
 		switch call.Proc {
 		case 0:
 			return reply, nil
@@ -220,13 +376,16 @@ func RegisterRpcbprogRpcbvers4(s *rpc.Server, h RpcbprogRpcbvers4Handler) {
 			return serveRpcbprogRpcbvers4RpcbprocGetstat(ctx, h, args, reply)
 		}
 		return reply, rpc.ErrProcUnavail
-	}))
+	})
 }
 
 func serveRpcbprogRpcbvers4RpcbprocSet(ctx context.Context, h RpcbprogRpcbvers4Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg Rpcb
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(RpcbprogRpcbvers4RpcbprocSetAppender); ok {
+		return w.AppendRpcbprocSet(ctx, arg, b)
 	}
 	res, err := h.RpcbprocSet(ctx, arg)
 	if err != nil {
@@ -240,6 +399,9 @@ func serveRpcbprogRpcbvers4RpcbprocUnset(ctx context.Context, h RpcbprogRpcbvers
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(RpcbprogRpcbvers4RpcbprocUnsetAppender); ok {
+		return w.AppendRpcbprocUnset(ctx, arg, b)
+	}
 	res, err := h.RpcbprocUnset(ctx, arg)
 	if err != nil {
 		return b, err
@@ -252,6 +414,9 @@ func serveRpcbprogRpcbvers4RpcbprocGetaddr(ctx context.Context, h RpcbprogRpcbve
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(RpcbprogRpcbvers4RpcbprocGetaddrAppender); ok {
+		return w.AppendRpcbprocGetaddr(ctx, arg, b)
+	}
 	res, err := h.RpcbprocGetaddr(ctx, arg)
 	if err != nil {
 		return b, err
@@ -263,6 +428,9 @@ func serveRpcbprogRpcbvers4RpcbprocGetaddr(ctx context.Context, h RpcbprogRpcbve
 }
 
 func serveRpcbprogRpcbvers4RpcbprocDump(ctx context.Context, h RpcbprogRpcbvers4Handler, _ *xdr.Decoder, b []byte) ([]byte, error) {
+	if w, ok := h.(RpcbprogRpcbvers4RpcbprocDumpAppender); ok {
+		return w.AppendRpcbprocDump(ctx, b)
+	}
 	res, err := h.RpcbprocDump(ctx)
 	if err != nil {
 		return b, err
@@ -275,6 +443,9 @@ func serveRpcbprogRpcbvers4RpcbprocBcast(ctx context.Context, h RpcbprogRpcbvers
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(RpcbprogRpcbvers4RpcbprocBcastAppender); ok {
+		return w.AppendRpcbprocBcast(ctx, arg, b)
+	}
 	res, err := h.RpcbprocBcast(ctx, arg)
 	if err != nil {
 		return b, err
@@ -283,6 +454,9 @@ func serveRpcbprogRpcbvers4RpcbprocBcast(ctx context.Context, h RpcbprogRpcbvers
 }
 
 func serveRpcbprogRpcbvers4RpcbprocGettime(ctx context.Context, h RpcbprogRpcbvers4Handler, _ *xdr.Decoder, b []byte) ([]byte, error) {
+	if w, ok := h.(RpcbprogRpcbvers4RpcbprocGettimeAppender); ok {
+		return w.AppendRpcbprocGettime(ctx, b)
+	}
 	res, err := h.RpcbprocGettime(ctx)
 	if err != nil {
 		return b, err
@@ -296,6 +470,9 @@ func serveRpcbprogRpcbvers4RpcbprocUaddr2taddr(ctx context.Context, h RpcbprogRp
 	if err := d.Err(); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(RpcbprogRpcbvers4RpcbprocUaddr2taddrAppender); ok {
+		return w.AppendRpcbprocUaddr2taddr(ctx, arg, b)
+	}
 	res, err := h.RpcbprocUaddr2taddr(ctx, arg)
 	if err != nil {
 		return b, err
@@ -307,6 +484,9 @@ func serveRpcbprogRpcbvers4RpcbprocTaddr2uaddr(ctx context.Context, h RpcbprogRp
 	var arg Netbuf
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(RpcbprogRpcbvers4RpcbprocTaddr2uaddrAppender); ok {
+		return w.AppendRpcbprocTaddr2uaddr(ctx, arg, b)
 	}
 	res, err := h.RpcbprocTaddr2uaddr(ctx, arg)
 	if err != nil {
@@ -323,6 +503,9 @@ func serveRpcbprogRpcbvers4RpcbprocGetversaddr(ctx context.Context, h RpcbprogRp
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(RpcbprogRpcbvers4RpcbprocGetversaddrAppender); ok {
+		return w.AppendRpcbprocGetversaddr(ctx, arg, b)
+	}
 	res, err := h.RpcbprocGetversaddr(ctx, arg)
 	if err != nil {
 		return b, err
@@ -338,6 +521,9 @@ func serveRpcbprogRpcbvers4RpcbprocIndirect(ctx context.Context, h RpcbprogRpcbv
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(RpcbprogRpcbvers4RpcbprocIndirectAppender); ok {
+		return w.AppendRpcbprocIndirect(ctx, arg, b)
+	}
 	res, err := h.RpcbprocIndirect(ctx, arg)
 	if err != nil {
 		return b, err
@@ -350,6 +536,9 @@ func serveRpcbprogRpcbvers4RpcbprocGetaddrlist(ctx context.Context, h RpcbprogRp
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(RpcbprogRpcbvers4RpcbprocGetaddrlistAppender); ok {
+		return w.AppendRpcbprocGetaddrlist(ctx, arg, b)
+	}
 	res, err := h.RpcbprocGetaddrlist(ctx, arg)
 	if err != nil {
 		return b, err
@@ -358,6 +547,9 @@ func serveRpcbprogRpcbvers4RpcbprocGetaddrlist(ctx context.Context, h RpcbprogRp
 }
 
 func serveRpcbprogRpcbvers4RpcbprocGetstat(ctx context.Context, h RpcbprogRpcbvers4Handler, _ *xdr.Decoder, b []byte) ([]byte, error) {
+	if w, ok := h.(RpcbprogRpcbvers4RpcbprocGetstatAppender); ok {
+		return w.AppendRpcbprocGetstat(ctx, b)
+	}
 	res, err := h.RpcbprocGetstat(ctx)
 	if err != nil {
 		return b, err

@@ -49,6 +49,15 @@ func (v *Rpcb) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Rpcb) XDRSize() int {
+	n := 8
+	n += xdr.OpaqueSize(len(v.RNetid))
+	n += xdr.OpaqueSize(len(v.RAddr))
+	n += xdr.OpaqueSize(len(v.ROwner))
+	return n
+}
+
 // RpList is the struct rp__list.
 type RpList struct {
 	RpcbMap  Rpcb
@@ -117,6 +126,30 @@ func decodeRpListList(d *xdr.Decoder, p **RpList) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v RpList) XDRSize() int {
+	n := 0
+	n += v.RpcbMap.XDRSize()
+	n += sizeRpListList(v.RpcbNext)
+	return n
+}
+
+// sizeRpListList returns how many bytes appendRpListList appends, less than 0 where it fails.
+func sizeRpListList(v *RpList) int {
+	n := 4
+	for nodes := 0; v != nil; v = v.RpcbNext {
+		if nodes++; nodes > xdr.MaxNodes {
+			return xdr.NoSize
+		}
+		n += 4
+		n += v.RpcbMap.XDRSize()
+		if n < 0 {
+			return n
+		}
+	}
+	return n
+}
+
 // RpcblistPtr is the typedef rpcblist_ptr: nil, or one RpList.
 type RpcblistPtr = *RpList
 
@@ -128,6 +161,11 @@ func AppendRpcblistPtr(b []byte, v RpcblistPtr) ([]byte, error) {
 // DecodeRpcblistPtr reads *v.
 func DecodeRpcblistPtr(d *xdr.Decoder, v *RpcblistPtr) error {
 	return decodeRpListList(d, v)
+}
+
+// SizeRpcblistPtr returns how many bytes AppendRpcblistPtr appends, less than 0 where it fails for depth or length.
+func SizeRpcblistPtr(v RpcblistPtr) int {
+	return sizeRpListList(v)
 }
 
 // RpcbRmtcallargs is the struct rpcb_rmtcallargs.
@@ -161,6 +199,11 @@ func (v *RpcbRmtcallargs) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v RpcbRmtcallargs) XDRSize() int {
+	return 12 + xdr.OpaqueSize(len(v.Args))
+}
+
 // RpcbRmtcallres is the struct rpcb_rmtcallres.
 type RpcbRmtcallres struct {
 	Addr    string // of the program that was called
@@ -184,6 +227,14 @@ func (v *RpcbRmtcallres) DecodeXDR(d *xdr.Decoder) error {
 	v.Addr = d.String(math.MaxUint32)
 	v.Results = d.Opaque(math.MaxUint32)
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v RpcbRmtcallres) XDRSize() int {
+	n := 0
+	n += xdr.OpaqueSize(len(v.Addr))
+	n += xdr.OpaqueSize(len(v.Results))
+	return n
 }
 
 // RpcbEntry is the struct rpcb_entry.
@@ -224,6 +275,16 @@ func (v *RpcbEntry) DecodeXDR(d *xdr.Decoder) error {
 	v.RNcProtofmly = d.String(math.MaxUint32)
 	v.RNcProto = d.String(math.MaxUint32)
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v RpcbEntry) XDRSize() int {
+	n := 4
+	n += xdr.OpaqueSize(len(v.RMaddr))
+	n += xdr.OpaqueSize(len(v.RNcNetid))
+	n += xdr.OpaqueSize(len(v.RNcProtofmly))
+	n += xdr.OpaqueSize(len(v.RNcProto))
+	return n
 }
 
 // RpcbEntryList is the struct rpcb_entry_list.
@@ -294,6 +355,30 @@ func decodeRpcbEntryListList(d *xdr.Decoder, p **RpcbEntryList) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v RpcbEntryList) XDRSize() int {
+	n := 0
+	n += v.RpcbEntryMap.XDRSize()
+	n += sizeRpcbEntryListList(v.RpcbEntryNext)
+	return n
+}
+
+// sizeRpcbEntryListList returns how many bytes appendRpcbEntryListList appends, less than 0 where it fails.
+func sizeRpcbEntryListList(v *RpcbEntryList) int {
+	n := 4
+	for nodes := 0; v != nil; v = v.RpcbEntryNext {
+		if nodes++; nodes > xdr.MaxNodes {
+			return xdr.NoSize
+		}
+		n += 4
+		n += v.RpcbEntryMap.XDRSize()
+		if n < 0 {
+			return n
+		}
+	}
+	return n
+}
+
 // RpcbEntryListPtr is the typedef rpcb_entry_list_ptr: nil, or one RpcbEntryList.
 type RpcbEntryListPtr = *RpcbEntryList
 
@@ -305,6 +390,11 @@ func AppendRpcbEntryListPtr(b []byte, v RpcbEntryListPtr) ([]byte, error) {
 // DecodeRpcbEntryListPtr reads *v.
 func DecodeRpcbEntryListPtr(d *xdr.Decoder, v *RpcbEntryListPtr) error {
 	return decodeRpcbEntryListList(d, v)
+}
+
+// SizeRpcbEntryListPtr returns how many bytes AppendRpcbEntryListPtr appends, less than 0 where it fails for depth or length.
+func SizeRpcbEntryListPtr(v RpcbEntryListPtr) int {
+	return sizeRpcbEntryListList(v)
 }
 
 // Statistics, as GETSTAT gives them.
@@ -416,6 +506,30 @@ func decodeRpcbsAddrlistList(d *xdr.Decoder, p **RpcbsAddrlist) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v RpcbsAddrlist) XDRSize() int {
+	n := 16
+	n += xdr.OpaqueSize(len(v.Netid))
+	n += sizeRpcbsAddrlistList(v.Next)
+	return n
+}
+
+// sizeRpcbsAddrlistList returns how many bytes appendRpcbsAddrlistList appends, less than 0 where it fails.
+func sizeRpcbsAddrlistList(v *RpcbsAddrlist) int {
+	n := 4
+	for nodes := 0; v != nil; v = v.Next {
+		if nodes++; nodes > xdr.MaxNodes {
+			return xdr.NoSize
+		}
+		n += 20
+		n += xdr.OpaqueSize(len(v.Netid))
+		if n < 0 {
+			return n
+		}
+	}
+	return n
+}
+
 // RpcbsAddrlistPtr is the typedef rpcbs_addrlist_ptr: nil, or one RpcbsAddrlist.
 type RpcbsAddrlistPtr = *RpcbsAddrlist
 
@@ -427,6 +541,11 @@ func AppendRpcbsAddrlistPtr(b []byte, v RpcbsAddrlistPtr) ([]byte, error) {
 // DecodeRpcbsAddrlistPtr reads *v.
 func DecodeRpcbsAddrlistPtr(d *xdr.Decoder, v *RpcbsAddrlistPtr) error {
 	return decodeRpcbsAddrlistList(d, v)
+}
+
+// SizeRpcbsAddrlistPtr returns how many bytes AppendRpcbsAddrlistPtr appends, less than 0 where it fails for depth or length.
+func SizeRpcbsAddrlistPtr(v RpcbsAddrlistPtr) int {
+	return sizeRpcbsAddrlistList(v)
 }
 
 // RpcbsRmtcalllist is the struct rpcbs_rmtcalllist.
@@ -530,6 +649,30 @@ func decodeRpcbsRmtcalllistList(d *xdr.Decoder, p **RpcbsRmtcalllist) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v RpcbsRmtcalllist) XDRSize() int {
+	n := 24
+	n += xdr.OpaqueSize(len(v.Netid))
+	n += sizeRpcbsRmtcalllistList(v.Next)
+	return n
+}
+
+// sizeRpcbsRmtcalllistList returns how many bytes appendRpcbsRmtcalllistList appends, less than 0 where it fails.
+func sizeRpcbsRmtcalllistList(v *RpcbsRmtcalllist) int {
+	n := 4
+	for nodes := 0; v != nil; v = v.Next {
+		if nodes++; nodes > xdr.MaxNodes {
+			return xdr.NoSize
+		}
+		n += 28
+		n += xdr.OpaqueSize(len(v.Netid))
+		if n < 0 {
+			return n
+		}
+	}
+	return n
+}
+
 // RpcbsRmtcalllistPtr is the typedef rpcbs_rmtcalllist_ptr: nil, or one RpcbsRmtcalllist.
 type RpcbsRmtcalllistPtr = *RpcbsRmtcalllist
 
@@ -541,6 +684,11 @@ func AppendRpcbsRmtcalllistPtr(b []byte, v RpcbsRmtcalllistPtr) ([]byte, error) 
 // DecodeRpcbsRmtcalllistPtr reads *v.
 func DecodeRpcbsRmtcalllistPtr(d *xdr.Decoder, v *RpcbsRmtcalllistPtr) error {
 	return decodeRpcbsRmtcalllistList(d, v)
+}
+
+// SizeRpcbsRmtcalllistPtr returns how many bytes AppendRpcbsRmtcalllistPtr appends, less than 0 where it fails for depth or length.
+func SizeRpcbsRmtcalllistPtr(v RpcbsRmtcalllistPtr) int {
+	return sizeRpcbsRmtcalllistList(v)
 }
 
 // RpcbsProc is the typedef rpcbs_proc.
@@ -560,6 +708,11 @@ func (v *RpcbsProc) DecodeXDR(d *xdr.Decoder) error {
 		(*v)[i] = d.Int32()
 	}
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (RpcbsProc) XDRSize() int {
+	return 52
 }
 
 // RpcbStat is the struct rpcb_stat.
@@ -598,6 +751,14 @@ func (v *RpcbStat) DecodeXDR(d *xdr.Decoder) error {
 	return decodeRpcbsRmtcalllistList(d, &v.Rmtinfo)
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v RpcbStat) XDRSize() int {
+	n := 60
+	n += sizeRpcbsAddrlistList(v.Addrinfo)
+	n += sizeRpcbsRmtcalllistList(v.Rmtinfo)
+	return n
+}
+
 // RpcbStatByvers is the typedef rpcb_stat_byvers.
 //
 // One for each version that is counted.
@@ -624,6 +785,18 @@ func (v *RpcbStatByvers) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v RpcbStatByvers) XDRSize() int {
+	n := 0
+	for i := range v {
+		n += v[i].XDRSize()
+		if n < 0 {
+			return n
+		}
+	}
+	return n
+}
+
 // Netbuf is the struct netbuf.
 //
 // A transport address, as UADDR2TADDR gives it.
@@ -647,6 +820,11 @@ func (v *Netbuf) DecodeXDR(d *xdr.Decoder) error {
 	v.Maxlen = d.Uint32()
 	v.Buf = d.Opaque(math.MaxUint32)
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Netbuf) XDRSize() int {
+	return 4 + xdr.OpaqueSize(len(v.Buf))
 }
 
 // Numbers of the program RPCBPROG, its versions and procedures.

@@ -14,9 +14,9 @@ import (
 
 // register enters the three versions of the portmapper into server.
 func (s *Server) register(server *rpc.Server) {
-	server.Register(PMAP_PROG, PMAP_VERS, guard{s, PMAP_VERS, version2{s}})
-	server.Register(RPCBPROG, RPCBVERS, guard{s, RPCBVERS, version3{rpcbind{s, RPCBVERS}}})
-	server.Register(RPCBPROG, RPCBVERS4, guard{s, RPCBVERS4, version4{rpcbind{s, RPCBVERS4}}})
+	server.Register(PMAP_PROG, PMAP_VERS, guard{s, PMAP_VERS, DispatchPmapProgPmapVers(version2{s})})
+	server.Register(RPCBPROG, RPCBVERS, guard{s, RPCBVERS, DispatchRpcbprogRpcbvers(version3{rpcbind{s, RPCBVERS}})})
+	server.Register(RPCBPROG, RPCBVERS4, guard{s, RPCBVERS4, DispatchRpcbprogRpcbvers4(version4{rpcbind{s, RPCBVERS4}})})
 }
 
 // rpcbind is what versions 3 and 4 share (RFC 1833 section 2).
@@ -54,6 +54,19 @@ func (b rpcbind) address(call *rpc.Call, arg Rpcb, exact bool) string {
 }
 
 func (b rpcbind) RpcbprocDump(context.Context) (RpcblistPtr, error) { return b.s.reg.dump().rpcb, nil }
+
+// AppendRpcbprocDump answers with the list as it was written when it last changed.
+func (b rpcbind) AppendRpcbprocDump(ctx context.Context, reply []byte) ([]byte, error) {
+	d := b.s.reg.dump()
+	return b.s.appendList(rpc.CallFromContext(ctx), reply, d.rpcbXDR, d.err)
+}
+
+// Their lists are written once, not for each call.
+var (
+	_ PmapProgPmapVersPmapprocDumpAppender  = version2{}
+	_ RpcbprogRpcbversRpcbprocDumpAppender  = version3{}
+	_ RpcbprogRpcbvers4RpcbprocDumpAppender = version4{}
+)
 
 // appendList appends a list in XDR, which costs one copy. It is complete or it is
 // an error: where a datagram cannot carry it, and where too many long answers

@@ -4,31 +4,16 @@ import (
 	"context"
 
 	"starfish/rpc"
-	"starfish/xdr"
 )
 
 // version2 is the portmapper of RFC 1833 section 3: a view of the registry
 // that shows TCP and UDP over IPv4 as protocol and port.
 type version2 struct{ s *Server }
 
-// ServeRPC serves a call to version 2.
-func (v version2) ServeRPC(ctx context.Context, call *rpc.Call, args *xdr.Decoder, b []byte) ([]byte, error) {
-	switch call.Proc {
-	case PMAPPROC_NULL:
-		return b, nil
-	case PMAPPROC_SET:
-		return servePmapProgPmapVersPmapprocSet(ctx, v, args, b)
-	case PMAPPROC_UNSET:
-		return servePmapProgPmapVersPmapprocUnset(ctx, v, args, b)
-	case PMAPPROC_GETPORT:
-		return servePmapProgPmapVersPmapprocGetport(ctx, v, args, b)
-	case PMAPPROC_DUMP:
-		d := v.s.reg.dump()
-		return v.s.appendList(call, b, d.pmapXDR, d.err)
-	case PMAPPROC_CALLIT:
-		return servePmapProgPmapVersPmapprocCallit(ctx, v, args, b)
-	}
-	return nil, rpc.ErrProcUnavail
+// AppendPmapprocDump answers with the list as it was written when it last changed.
+func (v version2) AppendPmapprocDump(ctx context.Context, reply []byte) ([]byte, error) {
+	d := v.s.reg.dump()
+	return v.s.appendList(rpc.CallFromContext(ctx), reply, d.pmapXDR, d.err)
 }
 
 func (v version2) PmapprocNull(context.Context) error { return nil }

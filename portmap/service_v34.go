@@ -6,74 +6,13 @@ import (
 	"time"
 
 	"starfish/rpc"
-	"starfish/xdr"
 )
 
 // version3 is rpcbind version 3 (RFC 1833 section 2.2.1).
 type version3 struct{ rpcbind }
 
-// ServeRPC serves a call to version 3.
-func (v version3) ServeRPC(ctx context.Context, call *rpc.Call, args *xdr.Decoder, b []byte) ([]byte, error) {
-	switch call.Proc {
-	case 0:
-		return b, nil
-	case RPCBPROC_SET:
-		return serveRpcbprogRpcbversRpcbprocSet(ctx, v, args, b)
-	case RPCBPROC_UNSET:
-		return serveRpcbprogRpcbversRpcbprocUnset(ctx, v, args, b)
-	case RPCBPROC_GETADDR:
-		return serveRpcbprogRpcbversRpcbprocGetaddr(ctx, v, args, b)
-	case RPCBPROC_DUMP:
-		d := v.s.reg.dump()
-		return v.s.appendList(call, b, d.rpcbXDR, d.err)
-	case RPCBPROC_CALLIT:
-		return serveRpcbprogRpcbversRpcbprocCallit(ctx, v, args, b)
-	case RPCBPROC_GETTIME:
-		return serveRpcbprogRpcbversRpcbprocGettime(ctx, v, args, b)
-	case RPCBPROC_UADDR2TADDR:
-		return serveRpcbprogRpcbversRpcbprocUaddr2taddr(ctx, v, args, b)
-	case RPCBPROC_TADDR2UADDR:
-		return serveRpcbprogRpcbversRpcbprocTaddr2uaddr(ctx, v, args, b)
-	}
-	return nil, rpc.ErrProcUnavail
-}
-
 // version4 is rpcbind version 4 (RFC 1833 section 2.2.1).
 type version4 struct{ rpcbind }
-
-// ServeRPC serves a call to version 4.
-func (v version4) ServeRPC(ctx context.Context, call *rpc.Call, args *xdr.Decoder, b []byte) ([]byte, error) {
-	switch call.Proc {
-	case 0:
-		return b, nil
-	case RPCBPROC_SET:
-		return serveRpcbprogRpcbvers4RpcbprocSet(ctx, v, args, b)
-	case RPCBPROC_UNSET:
-		return serveRpcbprogRpcbvers4RpcbprocUnset(ctx, v, args, b)
-	case RPCBPROC_GETADDR:
-		return serveRpcbprogRpcbvers4RpcbprocGetaddr(ctx, v, args, b)
-	case RPCBPROC_DUMP:
-		d := v.s.reg.dump()
-		return v.s.appendList(call, b, d.rpcbXDR, d.err)
-	case RPCBPROC_BCAST:
-		return serveRpcbprogRpcbvers4RpcbprocBcast(ctx, v, args, b)
-	case RPCBPROC_GETTIME:
-		return serveRpcbprogRpcbvers4RpcbprocGettime(ctx, v, args, b)
-	case RPCBPROC_UADDR2TADDR:
-		return serveRpcbprogRpcbvers4RpcbprocUaddr2taddr(ctx, v, args, b)
-	case RPCBPROC_TADDR2UADDR:
-		return serveRpcbprogRpcbvers4RpcbprocTaddr2uaddr(ctx, v, args, b)
-	case RPCBPROC_GETVERSADDR:
-		return serveRpcbprogRpcbvers4RpcbprocGetversaddr(ctx, v, args, b)
-	case RPCBPROC_INDIRECT:
-		return serveRpcbprogRpcbvers4RpcbprocIndirect(ctx, v, args, b)
-	case RPCBPROC_GETADDRLIST:
-		return serveRpcbprogRpcbvers4RpcbprocGetaddrlist(ctx, v, args, b)
-	case RPCBPROC_GETSTAT:
-		return serveRpcbprogRpcbvers4RpcbprocGetstat(ctx, v, args, b)
-	}
-	return nil, rpc.ErrProcUnavail
-}
 
 // RpcbprocCallit passes a call on, or is silent.
 func (b rpcbind) RpcbprocCallit(ctx context.Context, arg RpcbRmtcallargs) (RpcbRmtcallres, error) {

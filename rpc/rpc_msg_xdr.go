@@ -73,6 +73,9 @@ func (v *AuthFlavor) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns 4.
+func (AuthFlavor) XDRSize() int { return 4 }
+
 // OpaqueAuth is the struct opaque_auth.
 //
 // A credential or a verifier (section 8.2).
@@ -100,6 +103,11 @@ func (v *OpaqueAuth) DecodeXDR(d *xdr.Decoder) error {
 	}
 	v.Body = d.Opaque(MAX_AUTH_BYTES)
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v OpaqueAuth) XDRSize() int {
+	return 4 + xdr.OpaqueSize(len(v.Body))
 }
 
 // MsgType is the enum msg_type.
@@ -144,6 +152,9 @@ func (v *MsgType) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns 4.
+func (MsgType) XDRSize() int { return 4 }
+
 // ReplyStat is the enum reply_stat.
 type ReplyStat int32
 
@@ -185,6 +196,9 @@ func (v *ReplyStat) DecodeXDR(d *xdr.Decoder) error {
 	}
 	return d.Err()
 }
+
+// XDRSize returns 4.
+func (ReplyStat) XDRSize() int { return 4 }
 
 // AcceptStat is the enum accept_stat.
 //
@@ -242,6 +256,9 @@ func (v *AcceptStat) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns 4.
+func (AcceptStat) XDRSize() int { return 4 }
+
 // RejectStat is the enum reject_stat.
 //
 // Why a call was denied.
@@ -285,6 +302,9 @@ func (v *RejectStat) DecodeXDR(d *xdr.Decoder) error {
 	}
 	return d.Err()
 }
+
+// XDRSize returns 4.
+func (RejectStat) XDRSize() int { return 4 }
 
 // AuthStat is the enum auth_stat.
 //
@@ -369,6 +389,9 @@ func (v *AuthStat) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns 4.
+func (AuthStat) XDRSize() int { return 4 }
+
 // MismatchInfo is the struct mismatch_info.
 //
 // The lowest and the highest version that the server has.
@@ -388,6 +411,11 @@ func (v *MismatchInfo) DecodeXDR(d *xdr.Decoder) error {
 	v.Low = d.Uint32()
 	v.High = d.Uint32()
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (MismatchInfo) XDRSize() int {
+	return 8
 }
 
 // CallBody is the struct call_body.
@@ -427,6 +455,14 @@ func (v *CallBody) DecodeXDR(d *xdr.Decoder) error {
 	return v.Verf.DecodeXDR(d)
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v CallBody) XDRSize() int {
+	n := 16
+	n += v.Cred.XDRSize()
+	n += v.Verf.XDRSize()
+	return n
+}
+
 // AcceptedReplyData is the union accepted_reply_data: Stat says which of the other fields counts.
 type AcceptedReplyData struct {
 	Stat AcceptStat
@@ -443,6 +479,15 @@ func NewAcceptedReplyDataSuccess() AcceptedReplyData {
 // NewAcceptedReplyDataMismatch returns the AcceptedReplyData whose Stat is PROG_MISMATCH.
 func NewAcceptedReplyDataMismatch(mismatch MismatchInfo) AcceptedReplyData {
 	return AcceptedReplyData{Stat: PROG_MISMATCH, Mismatch: mismatch}
+}
+
+// AsMismatch returns Mismatch and true of a AcceptedReplyData whose Stat is PROG_MISMATCH.
+func (v AcceptedReplyData) AsMismatch() (_ MismatchInfo, ok bool) {
+	switch v.Stat {
+	case PROG_MISMATCH:
+		return v.Mismatch, true
+	}
+	return
 }
 
 // NewAcceptedReplyDataDefault returns the AcceptedReplyData whose Stat has no arm of its own.
@@ -484,6 +529,18 @@ func (v *AcceptedReplyData) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v AcceptedReplyData) XDRSize() int {
+	n := 4
+	switch v.Stat {
+	case SUCCESS:
+	case PROG_MISMATCH:
+		n += 8
+	default:
+	}
+	return n
+}
+
 // AcceptedReply is the struct accepted_reply.
 type AcceptedReply struct {
 	Verf      OpaqueAuth
@@ -507,6 +564,14 @@ func (v *AcceptedReply) DecodeXDR(d *xdr.Decoder) error {
 	return v.ReplyData.DecodeXDR(d)
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v AcceptedReply) XDRSize() int {
+	n := 0
+	n += v.Verf.XDRSize()
+	n += v.ReplyData.XDRSize()
+	return n
+}
+
 // RejectedReply is the union rejected_reply: Stat says which of the other fields counts.
 type RejectedReply struct {
 	Stat     RejectStat
@@ -519,9 +584,27 @@ func NewRejectedReplyMismatch(mismatch MismatchInfo) RejectedReply {
 	return RejectedReply{Stat: RPC_MISMATCH, Mismatch: mismatch}
 }
 
+// AsMismatch returns Mismatch and true of a RejectedReply whose Stat is RPC_MISMATCH.
+func (v RejectedReply) AsMismatch() (_ MismatchInfo, ok bool) {
+	switch v.Stat {
+	case RPC_MISMATCH:
+		return v.Mismatch, true
+	}
+	return
+}
+
 // NewRejectedReplyWhy returns the RejectedReply whose Stat is AUTH_ERROR.
 func NewRejectedReplyWhy(why AuthStat) RejectedReply {
 	return RejectedReply{Stat: AUTH_ERROR, Why: why}
+}
+
+// AsWhy returns Why and true of a RejectedReply whose Stat is AUTH_ERROR.
+func (v RejectedReply) AsWhy() (_ AuthStat, ok bool) {
+	switch v.Stat {
+	case AUTH_ERROR:
+		return v.Why, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -566,6 +649,18 @@ func (v *RejectedReply) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v RejectedReply) XDRSize() int {
+	n := 4
+	switch v.Stat {
+	case RPC_MISMATCH:
+		n += 8
+	case AUTH_ERROR:
+		n += 4
+	}
+	return n
+}
+
 // ReplyBody is the union reply_body: Stat says which of the other fields counts.
 type ReplyBody struct {
 	Stat   ReplyStat
@@ -578,9 +673,27 @@ func NewReplyBodyAreply(areply AcceptedReply) ReplyBody {
 	return ReplyBody{Stat: MSG_ACCEPTED, Areply: areply}
 }
 
+// AsAreply returns Areply and true of a ReplyBody whose Stat is MSG_ACCEPTED.
+func (v ReplyBody) AsAreply() (_ AcceptedReply, ok bool) {
+	switch v.Stat {
+	case MSG_ACCEPTED:
+		return v.Areply, true
+	}
+	return
+}
+
 // NewReplyBodyRreply returns the ReplyBody whose Stat is MSG_DENIED.
 func NewReplyBodyRreply(rreply RejectedReply) ReplyBody {
 	return ReplyBody{Stat: MSG_DENIED, Rreply: rreply}
+}
+
+// AsRreply returns Rreply and true of a ReplyBody whose Stat is MSG_DENIED.
+func (v ReplyBody) AsRreply() (_ RejectedReply, ok bool) {
+	switch v.Stat {
+	case MSG_DENIED:
+		return v.Rreply, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -625,6 +738,18 @@ func (v *ReplyBody) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v ReplyBody) XDRSize() int {
+	n := 4
+	switch v.Stat {
+	case MSG_ACCEPTED:
+		n += v.Areply.XDRSize()
+	case MSG_DENIED:
+		n += v.Rreply.XDRSize()
+	}
+	return n
+}
+
 // RpcMsgBody is the union rpc_msg_body: Mtype says which of the other fields counts.
 type RpcMsgBody struct {
 	Mtype MsgType
@@ -637,9 +762,27 @@ func NewRpcMsgBodyCbody(cbody CallBody) RpcMsgBody {
 	return RpcMsgBody{Mtype: CALL, Cbody: cbody}
 }
 
+// AsCbody returns Cbody and true of a RpcMsgBody whose Mtype is CALL.
+func (v RpcMsgBody) AsCbody() (_ CallBody, ok bool) {
+	switch v.Mtype {
+	case CALL:
+		return v.Cbody, true
+	}
+	return
+}
+
 // NewRpcMsgBodyRbody returns the RpcMsgBody whose Mtype is REPLY.
 func NewRpcMsgBodyRbody(rbody ReplyBody) RpcMsgBody {
 	return RpcMsgBody{Mtype: REPLY, Rbody: rbody}
+}
+
+// AsRbody returns Rbody and true of a RpcMsgBody whose Mtype is REPLY.
+func (v RpcMsgBody) AsRbody() (_ ReplyBody, ok bool) {
+	switch v.Mtype {
+	case REPLY:
+		return v.Rbody, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -684,6 +827,18 @@ func (v *RpcMsgBody) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v RpcMsgBody) XDRSize() int {
+	n := 4
+	switch v.Mtype {
+	case CALL:
+		n += v.Cbody.XDRSize()
+	case REPLY:
+		n += v.Rbody.XDRSize()
+	}
+	return n
+}
+
 // RpcMsg is the struct rpc_msg.
 //
 // A message; a reply has the xid of its call.
@@ -702,6 +857,11 @@ func (v RpcMsg) AppendXDR(b []byte) ([]byte, error) {
 func (v *RpcMsg) DecodeXDR(d *xdr.Decoder) error {
 	v.Xid = d.Uint32()
 	return v.Body.DecodeXDR(d)
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v RpcMsg) XDRSize() int {
+	return 4 + v.Body.XDRSize()
 }
 
 // AuthsysParms is the struct authsys_parms.
@@ -747,4 +907,12 @@ func (v *AuthsysParms) DecodeXDR(d *xdr.Decoder) error {
 		}
 	}
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v AuthsysParms) XDRSize() int {
+	n := 16
+	n += xdr.OpaqueSize(len(v.Machinename))
+	n += 4 * len(v.Gids)
+	return n
 }

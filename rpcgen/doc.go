@@ -16,11 +16,11 @@
 //	string, opaque or array
 //	typedef of another name,     an alias; that of a pointer T *P has AppendP and DecodeP,
 //	or of a pointer              since an alias of a pointer has no methods
-//	program P, version V         PVClient, PVHandler and RegisterPV
+//	program P, version V         PVClient, PVHandler, RegisterPV and DispatchPV
 //
-// Every type but those aliases is an xdr.Appender and an xdr.DecoderFrom. A
-// struct that ends in a pointer to the next of its kind is a list, written and
-// read in a loop. Other recursion ends at xdr.MaxDepth.
+// Every type but those aliases is an xdr.Appender, an xdr.DecoderFrom and an
+// xdr.Sizer. A struct that ends in a pointer to the next of its kind is a list,
+// written and read in a loop. Other recursion ends at xdr.MaxDepth.
 //
 // A construct that is not known here is an error with its place, never skipped;
 // all errors of a file come at once, as an ErrorList. C text after % at the

@@ -32,13 +32,16 @@ program SUM_PROG {
 	//     type Numbers struct
 	//     func (v Numbers) AppendXDR(b []byte) ([]byte, error)
 	//     func (v *Numbers) DecodeXDR(d *xdr.Decoder) error
+	//     func (v Numbers) XDRSize() int
 	// sum_clnt.go
 	//     type SumProgSumV1Client struct{ c rpc.Caller }
 	//     func NewSumProgSumV1Client(c rpc.Caller) *SumProgSumV1Client
 	//     func (c *SumProgSumV1Client) Sum(ctx context.Context, arg Numbers) (int64, error)
 	// sum_svc.go
 	//     type SumProgSumV1Handler interface
+	//     type SumProgSumV1SumAppender interface
 	//     func RegisterSumProgSumV1(s *rpc.Server, h SumProgSumV1Handler)
+	//     func DispatchSumProgSumV1(h SumProgSumV1Handler) rpc.Handler
 	//     func serveSumProgSumV1Sum(ctx context.Context, h SumProgSumV1Handler, d *xdr.Decoder, b []byte) ([]byte, error)
 }
 

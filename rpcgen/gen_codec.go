@@ -80,6 +80,7 @@ func (g *generator) structCodec(d *structDecl) {
 	g.methods(d, g.typeNames[d],
 		func(k *codec) { k.appendFields(d, d.fields) },
 		func(k *codec) { k.decodeFields(d.fields) })
+	g.sizeMethod(d, g.typeNames[d], func(k *sizer) { k.fields(d.fields) })
 }
 
 // listCodec writes the codec of a struct whose last field is the next node: a
@@ -114,6 +115,8 @@ func (g *generator) listCodec(d *structDecl, name string) {
 	})
 
 	g.listLoops(d, name, fields, next)
+	g.sizeMethod(d, name, func(k *sizer) { k.fields(d.fields) })
+	g.sizeOfList(d, name, fields, next)
 }
 
 // listLoops writes the functions that append and read a list. What a node takes
@@ -163,21 +166,14 @@ func (g *generator) unionCodec(d *unionDecl) {
 			k.decodeFields([]*field{d.disc})
 			k.arms(d, "d.Fail("+unknown+")", func(f *field) { k.decodeFields([]*field{f}) })
 		})
+	g.sizeMethod(d, name, func(k *sizer) { k.union(d) })
 }
 
 // arms writes a switch over the arms of a union.
 func (k *codec) arms(d *unionDecl, unknown string, each func(f *field)) {
 	k.pf("switch v.%s {\n", k.g.names.fields[d.disc])
 	for _, a := range d.arms {
-		if a == d.deflt {
-			k.pf("default:\n")
-		} else {
-			labels := make([]string, len(a.labels))
-			for i, l := range a.labels {
-				labels[i] = k.g.label(d, l)
-			}
-			k.pf("case %s:\n", strings.Join(labels, ", "))
-		}
+		k.pf("%s", k.g.caseOf(d, a))
 		if a.field != nil {
 			each(a.field)
 		}
@@ -186,6 +182,18 @@ func (k *codec) arms(d *unionDecl, unknown string, each func(f *field)) {
 		k.pf("default:\n%s\n", unknown)
 	}
 	k.pf("}\n")
+}
+
+// caseOf returns what selects an arm in a switch.
+func (g *generator) caseOf(d *unionDecl, a *arm) string {
+	if a == d.deflt {
+		return "default:\n"
+	}
+	labels := make([]string, len(a.labels))
+	for i, l := range a.labels {
+		labels[i] = g.label(d, l)
+	}
+	return "case " + strings.Join(labels, ", ") + ":\n"
 }
 
 // label returns a case label in Go.
@@ -217,7 +225,9 @@ func (g *generator) aliasCodec(d *typedefDecl, name string, f *field) {
 	g.appendFunc("func Append"+name+"(b []byte, v "+name+")", codec{where: d.name}, func(k *codec) { k.append(f, "v", name) })
 	g.pf("\n\n// Decode%s reads *v.\n", name)
 	g.decodeFunc("func Decode"+name+"(d *xdr.Decoder, v *"+name+")", func(k *codec) { k.decode(f, "(*v)", name) })
-	g.pf("\n\n")
+	k := sizer{g: g}
+	k.size(f, "v")
+	g.pf("\n\n// Size%s returns how many bytes Append%s appends, less than 0 where it fails for depth or length.\nfunc Size%s(v %s) int {\n%s}\n\n", name, name, name, name, k.body())
 }
 
 // definedCodec writes the methods of a typedef that is a Go type of its own.
@@ -238,4 +248,5 @@ func (g *generator) definedCodec(d *typedefDecl, name string, f *field) {
 			}
 			k.decode(f, "(*v)", name)
 		})
+	g.sizeMethod(d, name, func(k *sizer) { k.size(f, "v") })
 }

@@ -127,10 +127,15 @@ func (g *generator) servers() {
 			g.comment(append(append([]string(nil), p.docs.lead...), p.docs.tail...))
 			g.pf("%s\n", s.signature())
 		}
-		g.pf("}\n\n// Register%s makes s serve version %s of %s with h.\n", name, v.name, d.name)
-		g.pf("func Register%s(s *rpc.Server, h %sHandler) {\n", name, name)
-		g.pf("s.Register(%s, %s, rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {\n",
-			g.constNames[d.name], g.constNames[v.name])
+		g.pf("}\n\n")
+		for _, p := range v.procs {
+			g.writer(p)
+		}
+		g.pf("// Register%s makes s serve version %s of %s with h.\n", name, v.name, d.name)
+		g.pf("func Register%s(s *rpc.Server, h %sHandler) {\ns.Register(%s, %s, Dispatch%s(h))\n}\n\n", name, name, g.constNames[d.name], g.constNames[v.name], name)
+		g.pf("// Dispatch%s returns what Register%s registers: a handler that reads the arguments\n// of each call, calls h, and writes its result.\n", name, name)
+		g.pf("func Dispatch%s(h %sHandler) rpc.Handler {\n", name, name)
+		g.pf("return rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {\n")
 		g.pf("switch call.Proc {\n")
 		hasNull := false
 		for _, p := range v.procs {
@@ -143,11 +148,21 @@ func (g *generator) servers() {
 		for _, p := range v.procs {
 			g.pf("case %s:\nreturn serve%s%s(ctx, h, args, reply)\n", g.names.procs[p], name, g.names.methods[p])
 		}
-		g.pf("}\nreturn reply, rpc.ErrProcUnavail\n}))\n}\n\n")
+		g.pf("}\nreturn reply, rpc.ErrProcUnavail\n})\n}\n\n")
 		for _, p := range v.procs {
 			g.serveFunc(p, name)
 		}
 	})
+}
+
+// writer writes the interface of a handler that writes the result of p itself.
+func (g *generator) writer(p *proc) {
+	name, s := g.names.writers[p], g.stub(p)
+	if name == "" {
+		return
+	}
+	g.pf("// %s is a handler that appends the result of %s to reply itself, in XDR:\n// where a handler has this method, it is called in the place of %s.\n", name, p.name, s.method)
+	g.pf("type %s interface {\n%s(ctx context.Context%s, reply []byte) ([]byte, error)\n}\n\n", name, g.names.appends[p], s.params)
 }
 
 // serveFunc writes the function that reads arguments, calls the handler and
@@ -176,6 +191,7 @@ func (g *generator) serveFunc(p *proc, name string) {
 		g.pf("return b, h.%s(%s)\n}\n\n", s.method, list)
 		return
 	}
+	g.pf("if w, ok := h.(%s); ok {\nreturn w.%s(%s, b)\n}\n", g.names.writers[p], g.names.appends[p], list)
 	enc := codec{g: g, where: p.name}
 	enc.append(p.result, "res", s.result)
 	body := strings.TrimPrefix(enc.appendBody(), "var err error\n")

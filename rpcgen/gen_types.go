@@ -131,6 +131,7 @@ func (g *generator) enum(d *enumDecl) {
 	g.pf("return xdr.AppendInt32(b, int32(v)), nil\n}\nreturn b, xdr.EnumError(%q, int32(v))\n}\n\n", d.name)
 	g.pf("// DecodeXDR reads v.\nfunc (v *%s) DecodeXDR(d *xdr.Decoder) error {\n*v = %s(d.Int32())\n", name, name)
 	g.pf("switch *v {\ncase %s:\ndefault:\nif !d.Lax {\nd.Fail(xdr.EnumError(%q, int32(*v)))\n}\n}\nreturn d.Err()\n}\n\n", list, d.name)
+	g.pf("// XDRSize returns 4.\nfunc (%s) XDRSize() int { return 4 }\n\n", name)
 }
 
 // export writes the names by which other packages know those of names that
@@ -227,7 +228,26 @@ func (g *generator) makers(d *unionDecl) {
 		}
 		g.pf("// %s returns the %s %s.\nfunc %s(%s) %s {\n", maker, name, which, maker, strings.Join(params, ", "), name)
 		g.pf("return %s{%s}\n}\n\n", name, strings.Join(set, ", "))
+		if a.field != nil {
+			g.accessor(d, a, which)
+		}
 	}
+}
+
+// accessor writes the method that returns an arm where it counts.
+func (g *generator) accessor(d *unionDecl, a *arm, which string) {
+	name, field, as := g.typeNames[d], g.names.fields[a.field], g.names.getters[a]
+	disc := g.names.fields[d.disc]
+	g.pf("// %s returns %s and true of a %s %s.\nfunc (v %s) %s() (_ %s, ok bool) {\nswitch v.%s {\n", as, field, name, which, name, as, g.goType(a.field), disc)
+	for _, other := range d.arms {
+		switch {
+		case other == a:
+			g.pf("%sreturn v.%s, true\n", g.caseOf(d, a), field)
+		case a == d.deflt:
+			g.pf("%s", g.caseOf(d, other))
+		}
+	}
+	g.pf("}\nreturn\n}\n\n")
 }
 
 // param returns a parameter's name for a field: the field's where that hides

@@ -75,7 +75,12 @@ type naming struct {
 	stubs   map[*version]string
 	methods map[*proc]string
 	fields  map[*field]string
-	makers  map[*arm]string   // constructors
+	makers  map[*arm]string // constructors
+	getters map[*arm]string // accessors
+	// writers are the interfaces of handlers that write a result themselves, and
+	// appends the method of each.
+	writers map[*proc]string
+	appends map[*proc]string
 	numbers map[string]string // the Go name of a procedure's "NAME NUMBER"
 	// exported are the names by which other packages know constants that begin
 	// with a small letter.
@@ -87,7 +92,7 @@ type naming struct {
 func (u *unit) nameAll() {
 	n := &naming{
 		pkg: scope{}, types: map[decl]string{}, consts: map[string]string{"TRUE": "true", "FALSE": "false"}, procs: map[*proc]string{},
-		stubs: map[*version]string{}, methods: map[*proc]string{}, fields: map[*field]string{}, makers: map[*arm]string{}, numbers: map[string]string{},
+		stubs: map[*version]string{}, methods: map[*proc]string{}, fields: map[*field]string{}, makers: map[*arm]string{}, getters: map[*arm]string{}, writers: map[*proc]string{}, appends: map[*proc]string{}, numbers: map[string]string{},
 		exported: map[string]string{},
 	}
 	for _, list := range [][]string{types.Universe.Names(), local} {
@@ -166,9 +171,16 @@ func (u *unit) nameDecl(n *naming, d decl) {
 		}
 	case *structDecl, *unionDecl:
 		u.nameType(n, d)
-		s := scope{"AppendXDR": true, "DecodeXDR": true}
+		s := scope{"AppendXDR": true, "DecodeXDR": true, "XDRSize": true}
 		for _, f := range parts(d) {
 			n.fields[f] = u.told(f.pos, f.name, s.pick(camel(f.name)), camel(f.name))
+		}
+		if union, ok := d.(*unionDecl); ok {
+			for _, a := range union.arms {
+				if a.field != nil {
+					n.getters[a] = s.pick("As" + n.fields[a.field])
+				}
+			}
 		}
 	case *typedefDecl:
 		u.nameType(n, d)
@@ -184,9 +196,9 @@ func (u *unit) nameType(n *naming, d decl) {
 	if t, ok := d.(*typedefDecl); ok {
 		alias = t.field.shape == optional
 	}
-	functions := func(name string) []string { return []string{"Append" + name, "Decode" + name} }
+	functions := func(name string) []string { return []string{"Append" + name, "Decode" + name, "Size" + name} }
 	n.types[d] = n.pkg.pickAll(camel(h.name), func(name string) []string {
-		made := []string{name, "append" + name + "List", "decode" + name + "List"}
+		made := []string{name, "append" + name + "List", "decode" + name + "List", "size" + name + "List"}
 		if alias {
 			made = append(made, functions(name)...)
 		}
@@ -216,12 +228,18 @@ func (u *unit) nameProgram(n *naming, d *programDecl) {
 		}
 		rule := camel(d.name) + camel(v.name)
 		n.stubs[v] = n.pkg.pickAll(rule, func(name string) []string {
-			return []string{name + "Client", "New" + name + "Client", name + "Handler", "Register" + name}
+			return []string{name + "Client", "New" + name + "Client", name + "Handler", "Register" + name, "Dispatch" + name}
 		}, func(string) []string { return nil })
 		u.told(v.pos, v.name, n.stubs[v], rule)
 		methods := scope{}
 		for _, p := range v.procs {
 			n.methods[p] = u.told(p.pos, p.name, methods.pick(camel(p.name)), camel(p.name))
+		}
+		for _, p := range v.procs {
+			if p.result.typ.basic != void {
+				n.appends[p] = methods.pick("Append" + n.methods[p])
+				n.writers[p] = n.pkg.pick(n.stubs[v] + n.methods[p] + "Appender")
+			}
 		}
 	}
 }

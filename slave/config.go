@@ -27,7 +27,6 @@ const (
 	maxStaticNodes  = 10_000                  // list nodes sent to a C handler, which decodes them on its stack
 	maxRanges       = 64                      // ranges of one call that run at a time
 	maxCoordinated  = rpc.DefaultMaxCalls / 2 // COORDINATE calls at a time: slots are left for the HANDLE_QUERY calls that all coordinators wait for
-	maxItems        = 65536                   // of an inventory page, structs.x
 	defaultItems    = 4096                    // of an inventory page that asks for no number
 	maxUDPItems     = 180                     // of one that goes over UDP
 	joinInterval    = 3 * time.Second         // between two calls of MASTER_JOIN

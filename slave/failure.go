@@ -12,11 +12,6 @@ import (
 	"starfish/structs"
 )
 
-const (
-	maxMessage = 1024 // query_failure.message
-	maxVectors = 1000 // query_failure.vectors
-)
-
 // failure is an answer that is not QUERY_OK, as an error within the package. Any
 // other error of the handler and the coordinator is answered SYSTEM_ERR.
 type failure struct {
@@ -51,8 +46,8 @@ func fail(status structs.QueryStatus, message string, machines ...string) *failu
 	message = peer.Plain(message)
 	f := &failure{status: status}
 	f.Message = message
-	if len(message) > maxMessage {
-		f.Message = strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
+	if len(message) > structs.MAX_MESSAGE {
+		f.Message = strings.ToValidUTF8(message[:structs.MAX_MESSAGE-3], "") + "..."
 	}
 	for _, m := range machines {
 		f.FailedMachines = append(f.FailedMachines, structs.MachineName(m))
@@ -63,7 +58,7 @@ func fail(status structs.QueryStatus, message string, machines ...string) *failu
 // notHeld is the failure of ids that the machine does not have.
 func notHeld(machine string, ids []uint64) *failure {
 	f := fail(structs.QUERY_NOT_HELD, fmt.Sprintf("%s does not hold %d of the vectors, the first is %d", machine, len(ids), ids[0]), machine)
-	f.Vectors = ids[:min(len(ids), maxVectors)]
+	f.Vectors = ids[:min(len(ids), structs.MAX_LISTED)]
 	f.VectorsTotal = uint64(len(ids))
 	return f
 }
@@ -137,7 +132,7 @@ func worst(errs []error) error {
 		case i == at:
 			sum.FailedMachines = unique(sum.FailedMachines, f.FailedMachines)
 			sum.Vectors = slices.Concat(sum.Vectors, f.Vectors)
-			sum.Vectors = sum.Vectors[:min(len(sum.Vectors), maxVectors)]
+			sum.Vectors = sum.Vectors[:min(len(sum.Vectors), structs.MAX_LISTED)]
 			sum.VectorsTotal += f.VectorsTotal
 		}
 	}

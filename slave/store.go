@@ -137,7 +137,7 @@ func (h v2) SlaveFetch(ctx context.Context, id uint64) (structs.FetchResponse, e
 
 // SlaveInventory lists a page of what the store has, tombstones too.
 func (h v2) SlaveInventory(ctx context.Context, arg structs.InventoryRequest) (structs.InventoryResponse, error) {
-	limit := int(min(arg.MaxItems, maxItems))
+	limit := int(min(arg.MaxItems, structs.MAX_ITEMS))
 	if limit == 0 {
 		limit = defaultItems
 	}

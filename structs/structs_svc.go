@@ -19,9 +19,27 @@ type SlaveProgSlaveV1Handler interface {
 	Coordinate(ctx context.Context, arg CoordinateArgs) (CoordinateReturnValue, error)
 }
 
+// SlaveProgSlaveV1HandleQueryAppender is a handler that appends the result of HANDLE_QUERY to reply itself, in XDR:
+// where a handler has this method, it is called in the place of HandleQuery.
+type SlaveProgSlaveV1HandleQueryAppender interface {
+	AppendHandleQuery(ctx context.Context, arg HandleQueryArgs, reply []byte) ([]byte, error)
+}
+
+// SlaveProgSlaveV1CoordinateAppender is a handler that appends the result of COORDINATE to reply itself, in XDR:
+// where a handler has this method, it is called in the place of Coordinate.
+type SlaveProgSlaveV1CoordinateAppender interface {
+	AppendCoordinate(ctx context.Context, arg CoordinateArgs, reply []byte) ([]byte, error)
+}
+
 // RegisterSlaveProgSlaveV1 makes s serve version SLAVE_V1 of SLAVE_PROG with h.
 func RegisterSlaveProgSlaveV1(s *rpc.Server, h SlaveProgSlaveV1Handler) {
-	s.Register(SLAVE_PROG, SLAVE_V1, rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
+	s.Register(SLAVE_PROG, SLAVE_V1, DispatchSlaveProgSlaveV1(h))
+}
+
+// DispatchSlaveProgSlaveV1 returns what RegisterSlaveProgSlaveV1 registers: a handler that reads the arguments
+// of each call, calls h, and writes its result.
+func DispatchSlaveProgSlaveV1(h SlaveProgSlaveV1Handler) rpc.Handler {
+	return rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
 		switch call.Proc {
 		case 0:
 			return reply, nil
@@ -31,13 +49,16 @@ func RegisterSlaveProgSlaveV1(s *rpc.Server, h SlaveProgSlaveV1Handler) {
 			return serveSlaveProgSlaveV1Coordinate(ctx, h, args, reply)
 		}
 		return reply, rpc.ErrProcUnavail
-	}))
+	})
 }
 
 func serveSlaveProgSlaveV1HandleQuery(ctx context.Context, h SlaveProgSlaveV1Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg HandleQueryArgs
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(SlaveProgSlaveV1HandleQueryAppender); ok {
+		return w.AppendHandleQuery(ctx, arg, b)
 	}
 	res, err := h.HandleQuery(ctx, arg)
 	if err != nil {
@@ -50,6 +71,9 @@ func serveSlaveProgSlaveV1Coordinate(ctx context.Context, h SlaveProgSlaveV1Hand
 	var arg CoordinateArgs
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(SlaveProgSlaveV1CoordinateAppender); ok {
+		return w.AppendCoordinate(ctx, arg, b)
 	}
 	res, err := h.Coordinate(ctx, arg)
 	if err != nil {
@@ -75,9 +99,51 @@ type SlaveProgSlaveV2Handler interface {
 	SlaveFetch(ctx context.Context, arg uint64) (FetchResponse, error)
 }
 
+// SlaveProgSlaveV2HandleQueryAppender is a handler that appends the result of HANDLE_QUERY to reply itself, in XDR:
+// where a handler has this method, it is called in the place of HandleQuery.
+type SlaveProgSlaveV2HandleQueryAppender interface {
+	AppendHandleQuery(ctx context.Context, arg HandleQuery2Args, reply []byte) ([]byte, error)
+}
+
+// SlaveProgSlaveV2CoordinateAppender is a handler that appends the result of COORDINATE to reply itself, in XDR:
+// where a handler has this method, it is called in the place of Coordinate.
+type SlaveProgSlaveV2CoordinateAppender interface {
+	AppendCoordinate(ctx context.Context, arg Coordinate2Args, reply []byte) ([]byte, error)
+}
+
+// SlaveProgSlaveV2SlaveStoreAppender is a handler that appends the result of SLAVE_STORE to reply itself, in XDR:
+// where a handler has this method, it is called in the place of SlaveStore.
+type SlaveProgSlaveV2SlaveStoreAppender interface {
+	AppendSlaveStore(ctx context.Context, arg StoreRequest, reply []byte) ([]byte, error)
+}
+
+// SlaveProgSlaveV2SlaveDeleteAppender is a handler that appends the result of SLAVE_DELETE to reply itself, in XDR:
+// where a handler has this method, it is called in the place of SlaveDelete.
+type SlaveProgSlaveV2SlaveDeleteAppender interface {
+	AppendSlaveDelete(ctx context.Context, arg EraseRequest, reply []byte) ([]byte, error)
+}
+
+// SlaveProgSlaveV2SlaveInventoryAppender is a handler that appends the result of SLAVE_INVENTORY to reply itself, in XDR:
+// where a handler has this method, it is called in the place of SlaveInventory.
+type SlaveProgSlaveV2SlaveInventoryAppender interface {
+	AppendSlaveInventory(ctx context.Context, arg InventoryRequest, reply []byte) ([]byte, error)
+}
+
+// SlaveProgSlaveV2SlaveFetchAppender is a handler that appends the result of SLAVE_FETCH to reply itself, in XDR:
+// where a handler has this method, it is called in the place of SlaveFetch.
+type SlaveProgSlaveV2SlaveFetchAppender interface {
+	AppendSlaveFetch(ctx context.Context, arg uint64, reply []byte) ([]byte, error)
+}
+
 // RegisterSlaveProgSlaveV2 makes s serve version SLAVE_V2 of SLAVE_PROG with h.
 func RegisterSlaveProgSlaveV2(s *rpc.Server, h SlaveProgSlaveV2Handler) {
-	s.Register(SLAVE_PROG, SLAVE_V2, rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
+	s.Register(SLAVE_PROG, SLAVE_V2, DispatchSlaveProgSlaveV2(h))
+}
+
+// DispatchSlaveProgSlaveV2 returns what RegisterSlaveProgSlaveV2 registers: a handler that reads the arguments
+// of each call, calls h, and writes its result.
+func DispatchSlaveProgSlaveV2(h SlaveProgSlaveV2Handler) rpc.Handler {
+	return rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
 		switch call.Proc {
 		case 0:
 			return reply, nil
@@ -95,13 +161,16 @@ func RegisterSlaveProgSlaveV2(s *rpc.Server, h SlaveProgSlaveV2Handler) {
 			return serveSlaveProgSlaveV2SlaveFetch(ctx, h, args, reply)
 		}
 		return reply, rpc.ErrProcUnavail
-	}))
+	})
 }
 
 func serveSlaveProgSlaveV2HandleQuery(ctx context.Context, h SlaveProgSlaveV2Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg HandleQuery2Args
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(SlaveProgSlaveV2HandleQueryAppender); ok {
+		return w.AppendHandleQuery(ctx, arg, b)
 	}
 	res, err := h.HandleQuery(ctx, arg)
 	if err != nil {
@@ -115,6 +184,9 @@ func serveSlaveProgSlaveV2Coordinate(ctx context.Context, h SlaveProgSlaveV2Hand
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(SlaveProgSlaveV2CoordinateAppender); ok {
+		return w.AppendCoordinate(ctx, arg, b)
+	}
 	res, err := h.Coordinate(ctx, arg)
 	if err != nil {
 		return b, err
@@ -126,6 +198,9 @@ func serveSlaveProgSlaveV2SlaveStore(ctx context.Context, h SlaveProgSlaveV2Hand
 	var arg StoreRequest
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(SlaveProgSlaveV2SlaveStoreAppender); ok {
+		return w.AppendSlaveStore(ctx, arg, b)
 	}
 	res, err := h.SlaveStore(ctx, arg)
 	if err != nil {
@@ -139,6 +214,9 @@ func serveSlaveProgSlaveV2SlaveDelete(ctx context.Context, h SlaveProgSlaveV2Han
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(SlaveProgSlaveV2SlaveDeleteAppender); ok {
+		return w.AppendSlaveDelete(ctx, arg, b)
+	}
 	res, err := h.SlaveDelete(ctx, arg)
 	if err != nil {
 		return b, err
@@ -150,6 +228,9 @@ func serveSlaveProgSlaveV2SlaveInventory(ctx context.Context, h SlaveProgSlaveV2
 	var arg InventoryRequest
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(SlaveProgSlaveV2SlaveInventoryAppender); ok {
+		return w.AppendSlaveInventory(ctx, arg, b)
 	}
 	res, err := h.SlaveInventory(ctx, arg)
 	if err != nil {
@@ -163,6 +244,9 @@ func serveSlaveProgSlaveV2SlaveFetch(ctx context.Context, h SlaveProgSlaveV2Hand
 	arg = d.Uint64()
 	if err := d.Err(); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(SlaveProgSlaveV2SlaveFetchAppender); ok {
+		return w.AppendSlaveFetch(ctx, arg, b)
 	}
 	res, err := h.SlaveFetch(ctx, arg)
 	if err != nil {
@@ -178,9 +262,21 @@ type MasterProgMasterV1Handler interface {
 	MasterQuery(ctx context.Context, arg QueryText) (QueryReturnValue, error)
 }
 
+// MasterProgMasterV1MasterQueryAppender is a handler that appends the result of MASTER_QUERY to reply itself, in XDR:
+// where a handler has this method, it is called in the place of MasterQuery.
+type MasterProgMasterV1MasterQueryAppender interface {
+	AppendMasterQuery(ctx context.Context, arg QueryText, reply []byte) ([]byte, error)
+}
+
 // RegisterMasterProgMasterV1 makes s serve version MASTER_V1 of MASTER_PROG with h.
 func RegisterMasterProgMasterV1(s *rpc.Server, h MasterProgMasterV1Handler) {
-	s.Register(MASTER_PROG, MASTER_V1, rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
+	s.Register(MASTER_PROG, MASTER_V1, DispatchMasterProgMasterV1(h))
+}
+
+// DispatchMasterProgMasterV1 returns what RegisterMasterProgMasterV1 registers: a handler that reads the arguments
+// of each call, calls h, and writes its result.
+func DispatchMasterProgMasterV1(h MasterProgMasterV1Handler) rpc.Handler {
+	return rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
 		switch call.Proc {
 		case 0:
 			return reply, nil
@@ -188,7 +284,7 @@ func RegisterMasterProgMasterV1(s *rpc.Server, h MasterProgMasterV1Handler) {
 			return serveMasterProgMasterV1MasterQuery(ctx, h, args, reply)
 		}
 		return reply, rpc.ErrProcUnavail
-	}))
+	})
 }
 
 func serveMasterProgMasterV1MasterQuery(ctx context.Context, h MasterProgMasterV1Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
@@ -196,6 +292,9 @@ func serveMasterProgMasterV1MasterQuery(ctx context.Context, h MasterProgMasterV
 	arg = QueryText(d.String(MAX_QUERY_TEXT))
 	if err := d.Err(); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(MasterProgMasterV1MasterQueryAppender); ok {
+		return w.AppendMasterQuery(ctx, arg, b)
 	}
 	res, err := h.MasterQuery(ctx, arg)
 	if err != nil {
@@ -223,9 +322,57 @@ type MasterProgMasterV2Handler interface {
 	MasterJoin(ctx context.Context, arg JoinRequest) (JoinResponse, error)
 }
 
+// MasterProgMasterV2MasterQueryAppender is a handler that appends the result of MASTER_QUERY to reply itself, in XDR:
+// where a handler has this method, it is called in the place of MasterQuery.
+type MasterProgMasterV2MasterQueryAppender interface {
+	AppendMasterQuery(ctx context.Context, arg QueryRequest, reply []byte) ([]byte, error)
+}
+
+// MasterProgMasterV2MasterPutAppender is a handler that appends the result of MASTER_PUT to reply itself, in XDR:
+// where a handler has this method, it is called in the place of MasterPut.
+type MasterProgMasterV2MasterPutAppender interface {
+	AppendMasterPut(ctx context.Context, arg PutRequest, reply []byte) ([]byte, error)
+}
+
+// MasterProgMasterV2MasterDeleteAppender is a handler that appends the result of MASTER_DELETE to reply itself, in XDR:
+// where a handler has this method, it is called in the place of MasterDelete.
+type MasterProgMasterV2MasterDeleteAppender interface {
+	AppendMasterDelete(ctx context.Context, arg uint64, reply []byte) ([]byte, error)
+}
+
+// MasterProgMasterV2MasterExplainAppender is a handler that appends the result of MASTER_EXPLAIN to reply itself, in XDR:
+// where a handler has this method, it is called in the place of MasterExplain.
+type MasterProgMasterV2MasterExplainAppender interface {
+	AppendMasterExplain(ctx context.Context, arg QueryRequest, reply []byte) ([]byte, error)
+}
+
+// MasterProgMasterV2MasterStatusAppender is a handler that appends the result of MASTER_STATUS to reply itself, in XDR:
+// where a handler has this method, it is called in the place of MasterStatus.
+type MasterProgMasterV2MasterStatusAppender interface {
+	AppendMasterStatus(ctx context.Context, reply []byte) ([]byte, error)
+}
+
+// MasterProgMasterV2MasterMembersAppender is a handler that appends the result of MASTER_MEMBERS to reply itself, in XDR:
+// where a handler has this method, it is called in the place of MasterMembers.
+type MasterProgMasterV2MasterMembersAppender interface {
+	AppendMasterMembers(ctx context.Context, arg MembersRequest, reply []byte) ([]byte, error)
+}
+
+// MasterProgMasterV2MasterJoinAppender is a handler that appends the result of MASTER_JOIN to reply itself, in XDR:
+// where a handler has this method, it is called in the place of MasterJoin.
+type MasterProgMasterV2MasterJoinAppender interface {
+	AppendMasterJoin(ctx context.Context, arg JoinRequest, reply []byte) ([]byte, error)
+}
+
 // RegisterMasterProgMasterV2 makes s serve version MASTER_V2 of MASTER_PROG with h.
 func RegisterMasterProgMasterV2(s *rpc.Server, h MasterProgMasterV2Handler) {
-	s.Register(MASTER_PROG, MASTER_V2, rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
+	s.Register(MASTER_PROG, MASTER_V2, DispatchMasterProgMasterV2(h))
+}
+
+// DispatchMasterProgMasterV2 returns what RegisterMasterProgMasterV2 registers: a handler that reads the arguments
+// of each call, calls h, and writes its result.
+func DispatchMasterProgMasterV2(h MasterProgMasterV2Handler) rpc.Handler {
+	return rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
 		switch call.Proc {
 		case 0:
 			return reply, nil
@@ -245,13 +392,16 @@ func RegisterMasterProgMasterV2(s *rpc.Server, h MasterProgMasterV2Handler) {
 			return serveMasterProgMasterV2MasterJoin(ctx, h, args, reply)
 		}
 		return reply, rpc.ErrProcUnavail
-	}))
+	})
 }
 
 func serveMasterProgMasterV2MasterQuery(ctx context.Context, h MasterProgMasterV2Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
 	var arg QueryRequest
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(MasterProgMasterV2MasterQueryAppender); ok {
+		return w.AppendMasterQuery(ctx, arg, b)
 	}
 	res, err := h.MasterQuery(ctx, arg)
 	if err != nil {
@@ -264,6 +414,9 @@ func serveMasterProgMasterV2MasterPut(ctx context.Context, h MasterProgMasterV2H
 	var arg PutRequest
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(MasterProgMasterV2MasterPutAppender); ok {
+		return w.AppendMasterPut(ctx, arg, b)
 	}
 	res, err := h.MasterPut(ctx, arg)
 	if err != nil {
@@ -278,6 +431,9 @@ func serveMasterProgMasterV2MasterDelete(ctx context.Context, h MasterProgMaster
 	if err := d.Err(); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(MasterProgMasterV2MasterDeleteAppender); ok {
+		return w.AppendMasterDelete(ctx, arg, b)
+	}
 	res, err := h.MasterDelete(ctx, arg)
 	if err != nil {
 		return b, err
@@ -290,6 +446,9 @@ func serveMasterProgMasterV2MasterExplain(ctx context.Context, h MasterProgMaste
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(MasterProgMasterV2MasterExplainAppender); ok {
+		return w.AppendMasterExplain(ctx, arg, b)
+	}
 	res, err := h.MasterExplain(ctx, arg)
 	if err != nil {
 		return b, err
@@ -298,6 +457,9 @@ func serveMasterProgMasterV2MasterExplain(ctx context.Context, h MasterProgMaste
 }
 
 func serveMasterProgMasterV2MasterStatus(ctx context.Context, h MasterProgMasterV2Handler, _ *xdr.Decoder, b []byte) ([]byte, error) {
+	if w, ok := h.(MasterProgMasterV2MasterStatusAppender); ok {
+		return w.AppendMasterStatus(ctx, b)
+	}
 	res, err := h.MasterStatus(ctx)
 	if err != nil {
 		return b, err
@@ -310,6 +472,9 @@ func serveMasterProgMasterV2MasterMembers(ctx context.Context, h MasterProgMaste
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(MasterProgMasterV2MasterMembersAppender); ok {
+		return w.AppendMasterMembers(ctx, arg, b)
+	}
 	res, err := h.MasterMembers(ctx, arg)
 	if err != nil {
 		return b, err
@@ -321,6 +486,9 @@ func serveMasterProgMasterV2MasterJoin(ctx context.Context, h MasterProgMasterV2
 	var arg JoinRequest
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(MasterProgMasterV2MasterJoinAppender); ok {
+		return w.AppendMasterJoin(ctx, arg, b)
 	}
 	res, err := h.MasterJoin(ctx, arg)
 	if err != nil {

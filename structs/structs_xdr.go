@@ -23,6 +23,18 @@ const MAX_MACHINE_ADDR = 255
 
 const MAX_QUERY_TEXT = 65536
 
+const MAX_MESSAGE = 1024 // bytes of a text for people
+
+const MAX_LISTED = 1000 // ids, or machines, that a failure names
+
+const MAX_NAME = 512 // bytes of LEVEL=MEMBER
+
+const MAX_WHY = 255
+
+const MAX_RELEASE = 64
+
+const MAX_ITEMS = 65536 // of an inventory page
+
 const MAX_ABSENT = 10000 // ids in one answer that its slaves do not have
 
 // VecT is the typedef vec_t.
@@ -39,6 +51,11 @@ func (v VecT) AppendXDR(b []byte) ([]byte, error) {
 func (v *VecT) DecodeXDR(d *xdr.Decoder) error {
 	*v = VecT(d.Uint64())
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (VecT) XDRSize() int {
+	return 8
 }
 
 // MachineVecNode is the struct machine_vec_node.
@@ -118,6 +135,30 @@ func decodeMachineVecNodeList(d *xdr.Decoder, p **MachineVecNode) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v MachineVecNode) XDRSize() int {
+	n := 8
+	n += xdr.OpaqueSize(len(v.MachineAddr))
+	n += sizeMachineVecNodeList(v.Next)
+	return n
+}
+
+// sizeMachineVecNodeList returns how many bytes appendMachineVecNodeList appends, less than 0 where it fails.
+func sizeMachineVecNodeList(v *MachineVecNode) int {
+	n := 4
+	for nodes := 0; v != nil; v = v.Next {
+		if nodes++; nodes > xdr.MaxNodes {
+			return xdr.NoSize
+		}
+		n += 12
+		n += xdr.OpaqueSize(len(v.MachineAddr))
+		if n < 0 {
+			return n
+		}
+	}
+	return n
+}
+
 // MachineVecList is the typedef machine_vec_list: nil, or one MachineVecNode.
 type MachineVecList = *MachineVecNode
 
@@ -129,6 +170,11 @@ func AppendMachineVecList(b []byte, v MachineVecList) ([]byte, error) {
 // DecodeMachineVecList reads *v.
 func DecodeMachineVecList(d *xdr.Decoder, v *MachineVecList) error {
 	return decodeMachineVecNodeList(d, v)
+}
+
+// SizeMachineVecList returns how many bytes AppendMachineVecList appends, less than 0 where it fails for depth or length.
+func SizeMachineVecList(v MachineVecList) int {
+	return sizeMachineVecNodeList(v)
 }
 
 // QueryReturnValue is the struct query_return_value.
@@ -154,6 +200,11 @@ func (v *QueryReturnValue) DecodeXDR(d *xdr.Decoder) error {
 	v.Vector = VecT(d.Uint64())
 	v.FailedMachine = d.String(MAX_MACHINE_ADDR)
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v QueryReturnValue) XDRSize() int {
+	return 8 + xdr.OpaqueSize(len(v.FailedMachine))
 }
 
 // HandleQueryArgs is the struct handle_query_args.
@@ -182,6 +233,11 @@ func (v *HandleQueryArgs) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v HandleQueryArgs) XDRSize() int {
+	return 8 + sizeMachineVecNodeList(v.List)
+}
+
 // MachineName is the typedef machine_name, at most MAX_MACHINE_ADDR bytes.
 //
 // What clnt_create takes: a host name or an address, without a port.
@@ -200,6 +256,11 @@ func (v MachineName) AppendXDR(b []byte) ([]byte, error) {
 func (v *MachineName) DecodeXDR(d *xdr.Decoder) error {
 	*v = MachineName(d.String(MAX_MACHINE_ADDR))
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v MachineName) XDRSize() int {
+	return xdr.OpaqueSize(len(v))
 }
 
 // CoordinateArgs is the struct coordinate_args.
@@ -237,6 +298,18 @@ func (v *CoordinateArgs) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v CoordinateArgs) XDRSize() int {
+	n := 4
+	for i := range v.Ranges {
+		n += sizeMachineVecNodeList(v.Ranges[i])
+		if n < 0 {
+			return n
+		}
+	}
+	return n
+}
+
 // CoordinateReturnValue is the struct coordinate_return_value.
 type CoordinateReturnValue struct {
 	Vector         VecT
@@ -271,6 +344,18 @@ func (v *CoordinateReturnValue) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v CoordinateReturnValue) XDRSize() int {
+	n := 12
+	for i := range v.FailedMachines {
+		n += xdr.OpaqueSize(len(v.FailedMachines[i]))
+		if n < 0 {
+			return n
+		}
+	}
+	return n
+}
+
 // QueryText is the typedef query_text, at most MAX_QUERY_TEXT bytes.
 //
 // A query: P:vid or R:R1&R2...
@@ -289,6 +374,11 @@ func (v QueryText) AppendXDR(b []byte) ([]byte, error) {
 func (v *QueryText) DecodeXDR(d *xdr.Decoder) error {
 	*v = QueryText(d.String(MAX_QUERY_TEXT))
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v QueryText) XDRSize() int {
+	return xdr.OpaqueSize(len(v))
 }
 
 // RowBitmapFormat is the enum row_bitmap_format.
@@ -336,6 +426,9 @@ func (v *RowBitmapFormat) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns 4.
+func (RowBitmapFormat) XDRSize() int { return 4 }
+
 // RowBitmap is the union row_bitmap: Format says which of the other fields counts.
 //
 // A set of row numbers.
@@ -351,9 +444,27 @@ func NewRowBitmapWords(words []uint64) RowBitmap {
 	return RowBitmap{Format: BITMAP_WORDS, Words: words}
 }
 
+// AsWords returns Words and true of a RowBitmap whose Format is BITMAP_WORDS.
+func (v RowBitmap) AsWords() (_ []uint64, ok bool) {
+	switch v.Format {
+	case BITMAP_WORDS:
+		return v.Words, true
+	}
+	return
+}
+
 // NewRowBitmapRoaring returns the RowBitmap whose Format is BITMAP_ROARING.
 func NewRowBitmapRoaring(roaring []byte) RowBitmap {
 	return RowBitmap{Format: BITMAP_ROARING, Roaring: roaring}
+}
+
+// AsRoaring returns Roaring and true of a RowBitmap whose Format is BITMAP_ROARING.
+func (v RowBitmap) AsRoaring() (_ []byte, ok bool) {
+	switch v.Format {
+	case BITMAP_ROARING:
+		return v.Roaring, true
+	}
+	return
 }
 
 // NewRowBitmapBitmapNone returns the RowBitmap whose Format is BITMAP_NONE.
@@ -408,6 +519,20 @@ func (v *RowBitmap) DecodeXDR(d *xdr.Decoder) error {
 		d.Fail(xdr.UnionError("row_bitmap", int64(v.Format)))
 	}
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v RowBitmap) XDRSize() int {
+	n := 4
+	switch v.Format {
+	case BITMAP_WORDS:
+		n += 4
+		n += 8 * len(v.Words)
+	case BITMAP_ROARING:
+		n += xdr.OpaqueSize(len(v.Roaring))
+	case BITMAP_NONE:
+	}
+	return n
 }
 
 // QueryStatus is the enum query_status.
@@ -473,6 +598,9 @@ func (v *QueryStatus) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns 4.
+func (QueryStatus) XDRSize() int { return 4 }
+
 // QueryRequest is the struct query_request.
 type QueryRequest struct {
 	Text       QueryText
@@ -511,6 +639,11 @@ func (v *QueryRequest) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v QueryRequest) XDRSize() int {
+	return 32 + xdr.OpaqueSize(len(v.Text))
+}
+
 // QueryAnswer is the struct query_answer.
 type QueryAnswer struct {
 	Count uint64 // of the whole answer, also where rows is a page of it
@@ -538,6 +671,11 @@ func (v *QueryAnswer) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v QueryAnswer) XDRSize() int {
+	return 16 + v.Rows.XDRSize()
+}
+
 // QueryFailure is the struct query_failure.
 type QueryFailure struct {
 	Message        string
@@ -550,11 +688,11 @@ type QueryFailure struct {
 // AppendXDR appends v.
 func (v QueryFailure) AppendXDR(b []byte) ([]byte, error) {
 	var err error
-	if b, err = xdr.AppendString(b, v.Message, 1024); err != nil {
+	if b, err = xdr.AppendString(b, v.Message, MAX_MESSAGE); err != nil {
 		return b, xdr.FieldError("query_failure.message", err)
 	}
 	b = xdr.AppendUint32(b, v.Position)
-	if b, err = xdr.AppendArrayLen(b, len(v.Vectors), 1000); err != nil {
+	if b, err = xdr.AppendArrayLen(b, len(v.Vectors), MAX_LISTED); err != nil {
 		return b, xdr.FieldError("query_failure.vectors", err)
 	}
 	for i := range v.Vectors {
@@ -574,10 +712,10 @@ func (v QueryFailure) AppendXDR(b []byte) ([]byte, error) {
 
 // DecodeXDR reads v.
 func (v *QueryFailure) DecodeXDR(d *xdr.Decoder) error {
-	v.Message = d.String(1024)
+	v.Message = d.String(MAX_MESSAGE)
 	v.Position = d.Uint32()
 	v.Vectors = nil
-	if n := d.ArrayLen(1000, 8); n > 0 {
+	if n := d.ArrayLen(MAX_LISTED, 8); n > 0 {
 		v.Vectors = make([]uint64, n)
 		for i := range v.Vectors {
 			v.Vectors[i] = d.Uint64()
@@ -594,6 +732,20 @@ func (v *QueryFailure) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v QueryFailure) XDRSize() int {
+	n := 20
+	n += xdr.OpaqueSize(len(v.Message))
+	n += 8 * len(v.Vectors)
+	for i := range v.FailedMachines {
+		n += xdr.OpaqueSize(len(v.FailedMachines[i]))
+		if n < 0 {
+			return n
+		}
+	}
+	return n
+}
+
 // QueryResponse is the union query_response: Status says which of the other fields counts.
 type QueryResponse struct {
 	Status  QueryStatus
@@ -606,9 +758,28 @@ func NewQueryResponseAnswer(answer QueryAnswer) QueryResponse {
 	return QueryResponse{Status: QUERY_OK, Answer: answer}
 }
 
+// AsAnswer returns Answer and true of a QueryResponse whose Status is QUERY_OK.
+func (v QueryResponse) AsAnswer() (_ QueryAnswer, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+		return v.Answer, true
+	}
+	return
+}
+
 // NewQueryResponseFailure returns the QueryResponse whose Status has no arm of its own.
 func NewQueryResponseFailure(status QueryStatus, failure QueryFailure) QueryResponse {
 	return QueryResponse{Status: status, Failure: failure}
+}
+
+// AsFailure returns Failure and true of a QueryResponse whose Status has no arm of its own.
+func (v QueryResponse) AsFailure() (_ QueryFailure, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+	default:
+		return v.Failure, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -647,6 +818,18 @@ func (v *QueryResponse) DecodeXDR(d *xdr.Decoder) error {
 		}
 	}
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v QueryResponse) XDRSize() int {
+	n := 4
+	switch v.Status {
+	case QUERY_OK:
+		n += v.Answer.XDRSize()
+	default:
+		n += v.Failure.XDRSize()
+	}
+	return n
 }
 
 // Version 2 of the slave: bitmaps, a deadline, and what the master needs.
@@ -692,6 +875,14 @@ func (v *HandleQuery2Args) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v HandleQuery2Args) XDRSize() int {
+	n := 12
+	n += sizeMachineVecNodeList(v.List)
+	n += v.Result.XDRSize()
+	return n
+}
+
 // AbsentVector is the struct absent_vector.
 //
 // An id of the list that the machine asked for it does not have.
@@ -711,6 +902,11 @@ func (v *AbsentVector) DecodeXDR(d *xdr.Decoder) error {
 	v.Id = d.Uint64()
 	v.Revision = d.Uint64()
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (AbsentVector) XDRSize() int {
+	return 16
 }
 
 // LegAnswer is the struct leg_answer.
@@ -755,6 +951,14 @@ func (v *LegAnswer) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v LegAnswer) XDRSize() int {
+	n := 4
+	n += v.Rows.XDRSize()
+	n += 16 * len(v.Absent)
+	return n
+}
+
 // RowsResponse is the union rows_response: Status says which of the other fields counts.
 type RowsResponse struct {
 	Status  QueryStatus
@@ -767,9 +971,28 @@ func NewRowsResponseLeg(leg LegAnswer) RowsResponse {
 	return RowsResponse{Status: QUERY_OK, Leg: leg}
 }
 
+// AsLeg returns Leg and true of a RowsResponse whose Status is QUERY_OK.
+func (v RowsResponse) AsLeg() (_ LegAnswer, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+		return v.Leg, true
+	}
+	return
+}
+
 // NewRowsResponseFailure returns the RowsResponse whose Status has no arm of its own.
 func NewRowsResponseFailure(status QueryStatus, failure QueryFailure) RowsResponse {
 	return RowsResponse{Status: status, Failure: failure}
+}
+
+// AsFailure returns Failure and true of a RowsResponse whose Status has no arm of its own.
+func (v RowsResponse) AsFailure() (_ QueryFailure, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+	default:
+		return v.Failure, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -808,6 +1031,18 @@ func (v *RowsResponse) DecodeXDR(d *xdr.Decoder) error {
 		}
 	}
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v RowsResponse) XDRSize() int {
+	n := 4
+	switch v.Status {
+	case QUERY_OK:
+		n += v.Leg.XDRSize()
+	default:
+		n += v.Failure.XDRSize()
+	}
+	return n
 }
 
 // RangeStrategy is the enum range_strategy.
@@ -854,6 +1089,9 @@ func (v *RangeStrategy) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns 4.
+func (RangeStrategy) XDRSize() int { return 4 }
+
 // RangePlan is the struct range_plan.
 type RangePlan struct {
 	List     MachineVecList
@@ -875,6 +1113,11 @@ func (v *RangePlan) DecodeXDR(d *xdr.Decoder) error {
 		return err
 	}
 	return v.Strategy.DecodeXDR(d)
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v RangePlan) XDRSize() int {
+	return 4 + sizeMachineVecNodeList(v.List)
 }
 
 // Coordinate2Args is the struct coordinate2_args.
@@ -928,6 +1171,18 @@ func (v *Coordinate2Args) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Coordinate2Args) XDRSize() int {
+	n := 32
+	for i := range v.Ranges {
+		n += v.Ranges[i].XDRSize()
+		if n < 0 {
+			return n
+		}
+	}
+	return n
+}
+
 // CoordinatedAnswer is the struct coordinated_answer.
 //
 // The answer without what is absent, an id once for each list that has it.
@@ -970,6 +1225,14 @@ func (v *CoordinatedAnswer) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v CoordinatedAnswer) XDRSize() int {
+	n := 4
+	n += v.Answer.XDRSize()
+	n += 16 * len(v.Absent)
+	return n
+}
+
 // Coordinate2Response is the union coordinate2_response: Status says which of the other fields counts.
 type Coordinate2Response struct {
 	Status  QueryStatus
@@ -982,9 +1245,28 @@ func NewCoordinate2ResponseResult(result CoordinatedAnswer) Coordinate2Response 
 	return Coordinate2Response{Status: QUERY_OK, Result: result}
 }
 
+// AsResult returns Result and true of a Coordinate2Response whose Status is QUERY_OK.
+func (v Coordinate2Response) AsResult() (_ CoordinatedAnswer, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+		return v.Result, true
+	}
+	return
+}
+
 // NewCoordinate2ResponseFailure returns the Coordinate2Response whose Status has no arm of its own.
 func NewCoordinate2ResponseFailure(status QueryStatus, failure QueryFailure) Coordinate2Response {
 	return Coordinate2Response{Status: status, Failure: failure}
+}
+
+// AsFailure returns Failure and true of a Coordinate2Response whose Status has no arm of its own.
+func (v Coordinate2Response) AsFailure() (_ QueryFailure, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+	default:
+		return v.Failure, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -1025,6 +1307,18 @@ func (v *Coordinate2Response) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Coordinate2Response) XDRSize() int {
+	n := 4
+	switch v.Status {
+	case QUERY_OK:
+		n += v.Result.XDRSize()
+	default:
+		n += v.Failure.XDRSize()
+	}
+	return n
+}
+
 // JoinSecret is the typedef join_secret.
 //
 // What a slave draws at its start and tells its master at each join. A change
@@ -1040,6 +1334,11 @@ func (v JoinSecret) AppendXDR(b []byte) ([]byte, error) {
 func (v *JoinSecret) DecodeXDR(d *xdr.Decoder) error {
 	d.FixedOpaque((*v)[:])
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (JoinSecret) XDRSize() int {
+	return 16
 }
 
 // StoreRequest is the struct store_request.
@@ -1071,6 +1370,11 @@ func (v *StoreRequest) DecodeXDR(d *xdr.Decoder) error {
 	return v.Secret.DecodeXDR(d)
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v StoreRequest) XDRSize() int {
+	return 32 + v.Rows.XDRSize()
+}
+
 // EraseRequest is the struct erase_request.
 type EraseRequest struct {
 	Id       uint64
@@ -1092,6 +1396,11 @@ func (v *EraseRequest) DecodeXDR(d *xdr.Decoder) error {
 	return v.Secret.DecodeXDR(d)
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (EraseRequest) XDRSize() int {
+	return 32
+}
+
 // RevisionResponse is the union revision_response: Status says which of the other fields counts.
 //
 // The revision that the slave holds after a store or an erase.
@@ -1106,9 +1415,28 @@ func NewRevisionResponseRevision(revision uint64) RevisionResponse {
 	return RevisionResponse{Status: QUERY_OK, Revision: revision}
 }
 
+// AsRevision returns Revision and true of a RevisionResponse whose Status is QUERY_OK.
+func (v RevisionResponse) AsRevision() (_ uint64, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+		return v.Revision, true
+	}
+	return
+}
+
 // NewRevisionResponseFailure returns the RevisionResponse whose Status has no arm of its own.
 func NewRevisionResponseFailure(status QueryStatus, failure QueryFailure) RevisionResponse {
 	return RevisionResponse{Status: status, Failure: failure}
+}
+
+// AsFailure returns Failure and true of a RevisionResponse whose Status has no arm of its own.
+func (v RevisionResponse) AsFailure() (_ QueryFailure, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+	default:
+		return v.Failure, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -1145,6 +1473,18 @@ func (v *RevisionResponse) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v RevisionResponse) XDRSize() int {
+	n := 4
+	switch v.Status {
+	case QUERY_OK:
+		n += 8
+	default:
+		n += v.Failure.XDRSize()
+	}
+	return n
+}
+
 // InventoryRequest is the struct inventory_request.
 type InventoryRequest struct {
 	FirstId  uint64
@@ -1162,6 +1502,11 @@ func (v *InventoryRequest) DecodeXDR(d *xdr.Decoder) error {
 	v.FirstId = d.Uint64()
 	v.MaxItems = d.Uint32()
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (InventoryRequest) XDRSize() int {
+	return 12
 }
 
 // InventoryItem is the struct inventory_item.
@@ -1195,6 +1540,11 @@ func (v *InventoryItem) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (InventoryItem) XDRSize() int {
+	return 44
+}
+
 // InventoryPage is the struct inventory_page.
 type InventoryPage struct {
 	Instance uint64          // drawn anew each time the slave starts
@@ -1206,7 +1556,7 @@ type InventoryPage struct {
 func (v InventoryPage) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	b = xdr.AppendUint64(b, v.Instance)
-	if b, err = xdr.AppendArrayLen(b, len(v.Items), 65536); err != nil {
+	if b, err = xdr.AppendArrayLen(b, len(v.Items), MAX_ITEMS); err != nil {
 		return b, xdr.FieldError("inventory_page.items", err)
 	}
 	for i := range v.Items {
@@ -1221,7 +1571,7 @@ func (v InventoryPage) AppendXDR(b []byte) ([]byte, error) {
 func (v *InventoryPage) DecodeXDR(d *xdr.Decoder) error {
 	v.Instance = d.Uint64()
 	v.Items = nil
-	if n := d.ArrayLen(65536, 44); n > 0 {
+	if n := d.ArrayLen(MAX_ITEMS, 44); n > 0 {
 		v.Items = make([]InventoryItem, n)
 		for i := range v.Items {
 			if err := v.Items[i].DecodeXDR(d); err != nil {
@@ -1231,6 +1581,11 @@ func (v *InventoryPage) DecodeXDR(d *xdr.Decoder) error {
 	}
 	v.More = d.Bool()
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v InventoryPage) XDRSize() int {
+	return 16 + 44*len(v.Items)
 }
 
 // InventoryResponse is the union inventory_response: Status says which of the other fields counts.
@@ -1245,9 +1600,28 @@ func NewInventoryResponsePage(page InventoryPage) InventoryResponse {
 	return InventoryResponse{Status: QUERY_OK, Page: page}
 }
 
+// AsPage returns Page and true of a InventoryResponse whose Status is QUERY_OK.
+func (v InventoryResponse) AsPage() (_ InventoryPage, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+		return v.Page, true
+	}
+	return
+}
+
 // NewInventoryResponseFailure returns the InventoryResponse whose Status has no arm of its own.
 func NewInventoryResponseFailure(status QueryStatus, failure QueryFailure) InventoryResponse {
 	return InventoryResponse{Status: status, Failure: failure}
+}
+
+// AsFailure returns Failure and true of a InventoryResponse whose Status has no arm of its own.
+func (v InventoryResponse) AsFailure() (_ QueryFailure, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+	default:
+		return v.Failure, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -1288,6 +1662,18 @@ func (v *InventoryResponse) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v InventoryResponse) XDRSize() int {
+	n := 4
+	switch v.Status {
+	case QUERY_OK:
+		n += v.Page.XDRSize()
+	default:
+		n += v.Failure.XDRSize()
+	}
+	return n
+}
+
 // StoredVector is the struct stored_vector.
 //
 // One vector with its revision; deleted and 0 where the slave never had it.
@@ -1311,6 +1697,11 @@ func (v *StoredVector) DecodeXDR(d *xdr.Decoder) error {
 	return v.Rows.DecodeXDR(d)
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v StoredVector) XDRSize() int {
+	return 12 + v.Rows.XDRSize()
+}
+
 // FetchResponse is the union fetch_response: Status says which of the other fields counts.
 type FetchResponse struct {
 	Status  QueryStatus
@@ -1323,9 +1714,28 @@ func NewFetchResponseVector(vector StoredVector) FetchResponse {
 	return FetchResponse{Status: QUERY_OK, Vector: vector}
 }
 
+// AsVector returns Vector and true of a FetchResponse whose Status is QUERY_OK.
+func (v FetchResponse) AsVector() (_ StoredVector, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+		return v.Vector, true
+	}
+	return
+}
+
 // NewFetchResponseFailure returns the FetchResponse whose Status has no arm of its own.
 func NewFetchResponseFailure(status QueryStatus, failure QueryFailure) FetchResponse {
 	return FetchResponse{Status: status, Failure: failure}
+}
+
+// AsFailure returns Failure and true of a FetchResponse whose Status has no arm of its own.
+func (v FetchResponse) AsFailure() (_ QueryFailure, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+	default:
+		return v.Failure, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -1366,6 +1776,18 @@ func (v *FetchResponse) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v FetchResponse) XDRSize() int {
+	n := 4
+	switch v.Status {
+	case QUERY_OK:
+		n += v.Vector.XDRSize()
+	default:
+		n += v.Failure.XDRSize()
+	}
+	return n
+}
+
 // Numbers of the program SLAVE_PROG, its versions and procedures.
 const (
 	SLAVE_PROG      = 0x20b17001
@@ -1394,7 +1816,7 @@ func (v PutRequest) AppendXDR(b []byte) ([]byte, error) {
 	if b, err = v.Rows.AppendXDR(b); err != nil {
 		return b, err
 	}
-	if b, err = xdr.AppendString(b, v.Name, 512); err != nil {
+	if b, err = xdr.AppendString(b, v.Name, MAX_NAME); err != nil {
 		return b, xdr.FieldError("put_request.name", err)
 	}
 	if b, err = xdr.AppendArrayLen(b, len(v.Holders), math.MaxUint32); err != nil {
@@ -1414,7 +1836,7 @@ func (v *PutRequest) DecodeXDR(d *xdr.Decoder) error {
 	if err := v.Rows.DecodeXDR(d); err != nil {
 		return err
 	}
-	v.Name = d.String(512)
+	v.Name = d.String(MAX_NAME)
 	v.Holders = nil
 	if n := d.ArrayLen(math.MaxUint32, 4); n > 0 {
 		v.Holders = make([]MachineName, n)
@@ -1423,6 +1845,20 @@ func (v *PutRequest) DecodeXDR(d *xdr.Decoder) error {
 		}
 	}
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v PutRequest) XDRSize() int {
+	n := 12
+	n += v.Rows.XDRSize()
+	n += xdr.OpaqueSize(len(v.Name))
+	for i := range v.Holders {
+		n += xdr.OpaqueSize(len(v.Holders[i]))
+		if n < 0 {
+			return n
+		}
+	}
+	return n
 }
 
 // PutResponse is the union put_response: Status says which of the other fields counts.
@@ -1437,9 +1873,28 @@ func NewPutResponseRevision(revision uint64) PutResponse {
 	return PutResponse{Status: QUERY_OK, Revision: revision}
 }
 
+// AsRevision returns Revision and true of a PutResponse whose Status is QUERY_OK.
+func (v PutResponse) AsRevision() (_ uint64, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+		return v.Revision, true
+	}
+	return
+}
+
 // NewPutResponseFailure returns the PutResponse whose Status has no arm of its own.
 func NewPutResponseFailure(status QueryStatus, failure QueryFailure) PutResponse {
 	return PutResponse{Status: status, Failure: failure}
+}
+
+// AsFailure returns Failure and true of a PutResponse whose Status has no arm of its own.
+func (v PutResponse) AsFailure() (_ QueryFailure, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+	default:
+		return v.Failure, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -1474,6 +1929,18 @@ func (v *PutResponse) DecodeXDR(d *xdr.Decoder) error {
 		}
 	}
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v PutResponse) XDRSize() int {
+	n := 4
+	switch v.Status {
+	case QUERY_OK:
+		n += 8
+	default:
+		n += v.Failure.XDRSize()
+	}
+	return n
 }
 
 // RouteReason is the enum route_reason.
@@ -1532,6 +1999,9 @@ func (v *RouteReason) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns 4.
+func (RouteReason) XDRSize() int { return 4 }
+
 // ExplainedMember is the struct explained_member.
 type ExplainedMember struct {
 	Id     uint64
@@ -1544,7 +2014,7 @@ type ExplainedMember struct {
 func (v ExplainedMember) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	b = xdr.AppendUint64(b, v.Id)
-	if b, err = xdr.AppendString(b, v.Name, 512); err != nil {
+	if b, err = xdr.AppendString(b, v.Name, MAX_NAME); err != nil {
 		return b, xdr.FieldError("explained_member.name", err)
 	}
 	if b, err = xdr.AppendString(b, string(v.From), MAX_MACHINE_ADDR); err != nil {
@@ -1556,9 +2026,17 @@ func (v ExplainedMember) AppendXDR(b []byte) ([]byte, error) {
 // DecodeXDR reads v.
 func (v *ExplainedMember) DecodeXDR(d *xdr.Decoder) error {
 	v.Id = d.Uint64()
-	v.Name = d.String(512)
+	v.Name = d.String(MAX_NAME)
 	v.From = MachineName(d.String(MAX_MACHINE_ADDR))
 	return v.Reason.DecodeXDR(d)
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v ExplainedMember) XDRSize() int {
+	n := 12
+	n += xdr.OpaqueSize(len(v.Name))
+	n += xdr.OpaqueSize(len(v.From))
+	return n
 }
 
 // ExplainedRange is the struct explained_range.
@@ -1577,7 +2055,7 @@ func (v ExplainedRange) AppendXDR(b []byte) ([]byte, error) {
 	if b, err = v.Strategy.AppendXDR(b); err != nil {
 		return b, err
 	}
-	if b, err = xdr.AppendString(b, v.Why, 255); err != nil {
+	if b, err = xdr.AppendString(b, v.Why, MAX_WHY); err != nil {
 		return b, xdr.FieldError("explained_range.why", err)
 	}
 	return b, nil
@@ -1590,8 +2068,13 @@ func (v *ExplainedRange) DecodeXDR(d *xdr.Decoder) error {
 	if err := v.Strategy.DecodeXDR(d); err != nil {
 		return err
 	}
-	v.Why = d.String(255)
+	v.Why = d.String(MAX_WHY)
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v ExplainedRange) XDRSize() int {
+	return 16 + xdr.OpaqueSize(len(v.Why))
 }
 
 // Explanation is the struct explanation.
@@ -1652,6 +2135,25 @@ func (v *Explanation) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Explanation) XDRSize() int {
+	n := 16
+	for i := range v.Members {
+		n += v.Members[i].XDRSize()
+		if n < 0 {
+			return n
+		}
+	}
+	for i := range v.Ranges {
+		n += v.Ranges[i].XDRSize()
+		if n < 0 {
+			return n
+		}
+	}
+	n += xdr.OpaqueSize(len(v.Coordinator))
+	return n
+}
+
 // ExplainResponse is the union explain_response: Status says which of the other fields counts.
 type ExplainResponse struct {
 	Status  QueryStatus
@@ -1664,9 +2166,28 @@ func NewExplainResponsePlan(plan Explanation) ExplainResponse {
 	return ExplainResponse{Status: QUERY_OK, Plan: plan}
 }
 
+// AsPlan returns Plan and true of a ExplainResponse whose Status is QUERY_OK.
+func (v ExplainResponse) AsPlan() (_ Explanation, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+		return v.Plan, true
+	}
+	return
+}
+
 // NewExplainResponseFailure returns the ExplainResponse whose Status has no arm of its own.
 func NewExplainResponseFailure(status QueryStatus, failure QueryFailure) ExplainResponse {
 	return ExplainResponse{Status: status, Failure: failure}
+}
+
+// AsFailure returns Failure and true of a ExplainResponse whose Status has no arm of its own.
+func (v ExplainResponse) AsFailure() (_ QueryFailure, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+	default:
+		return v.Failure, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -1705,6 +2226,18 @@ func (v *ExplainResponse) DecodeXDR(d *xdr.Decoder) error {
 		}
 	}
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v ExplainResponse) XDRSize() int {
+	n := 4
+	switch v.Status {
+	case QUERY_OK:
+		n += v.Plan.XDRSize()
+	default:
+		n += v.Failure.XDRSize()
+	}
+	return n
 }
 
 // SlaveState is the enum slave_state.
@@ -1752,6 +2285,9 @@ func (v *SlaveState) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns 4.
+func (SlaveState) XDRSize() int { return 4 }
+
 // SlaveStatus is the struct slave_status.
 type SlaveStatus struct {
 	Addr     MachineName
@@ -1781,7 +2317,7 @@ func (v SlaveStatus) AppendXDR(b []byte) ([]byte, error) {
 	b = xdr.AppendUint64(b, v.Missing)
 	b = xdr.AppendUint64(b, v.SetAside)
 	b = xdr.AppendUint32(b, v.Protocol)
-	if b, err = xdr.AppendString(b, v.Problem, 1024); err != nil {
+	if b, err = xdr.AppendString(b, v.Problem, MAX_MESSAGE); err != nil {
 		return b, xdr.FieldError("slave_status.problem", err)
 	}
 	return b, nil
@@ -1802,8 +2338,19 @@ func (v *SlaveStatus) DecodeXDR(d *xdr.Decoder) error {
 	v.Missing = d.Uint64()
 	v.SetAside = d.Uint64()
 	v.Protocol = d.Uint32()
-	v.Problem = d.String(1024)
+	v.Problem = d.String(MAX_MESSAGE)
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v SlaveStatus) XDRSize() int {
+	n := 36
+	n += xdr.OpaqueSize(len(v.Addr))
+	if v.Priority != nil {
+		n += 4
+	}
+	n += xdr.OpaqueSize(len(v.Problem))
+	return n
 }
 
 // ClusterStatus is the struct cluster_status.
@@ -1835,7 +2382,7 @@ func (v ClusterStatus) AppendXDR(b []byte) ([]byte, error) {
 	b = xdr.AppendUint64(b, v.Unavailable)
 	b = xdr.AppendUint64(b, v.Pending)
 	b = xdr.AppendUint32(b, v.Replicas)
-	if b, err = xdr.AppendString(b, v.Release, 64); err != nil {
+	if b, err = xdr.AppendString(b, v.Release, MAX_RELEASE); err != nil {
 		return b, xdr.FieldError("cluster_status.release", err)
 	}
 	return b, nil
@@ -1858,8 +2405,21 @@ func (v *ClusterStatus) DecodeXDR(d *xdr.Decoder) error {
 	v.Unavailable = d.Uint64()
 	v.Pending = d.Uint64()
 	v.Replicas = d.Uint32()
-	v.Release = d.String(64)
+	v.Release = d.String(MAX_RELEASE)
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v ClusterStatus) XDRSize() int {
+	n := 48
+	for i := range v.Slaves {
+		n += v.Slaves[i].XDRSize()
+		if n < 0 {
+			return n
+		}
+	}
+	n += xdr.OpaqueSize(len(v.Release))
+	return n
 }
 
 // MembersRequest is the struct members_request.
@@ -1881,6 +2441,11 @@ func (v *MembersRequest) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (MembersRequest) XDRSize() int {
+	return 12
+}
+
 // Member is the struct member.
 type Member struct {
 	Id      uint64
@@ -1894,7 +2459,7 @@ type Member struct {
 func (v Member) AppendXDR(b []byte) ([]byte, error) {
 	var err error
 	b = xdr.AppendUint64(b, v.Id)
-	if b, err = xdr.AppendString(b, v.Name, 512); err != nil {
+	if b, err = xdr.AppendString(b, v.Name, MAX_NAME); err != nil {
 		return b, xdr.FieldError("member.name", err)
 	}
 	if b, err = xdr.AppendArrayLen(b, len(v.Holders), math.MaxUint32); err != nil {
@@ -1912,7 +2477,7 @@ func (v Member) AppendXDR(b []byte) ([]byte, error) {
 // DecodeXDR reads v.
 func (v *Member) DecodeXDR(d *xdr.Decoder) error {
 	v.Id = d.Uint64()
-	v.Name = d.String(512)
+	v.Name = d.String(MAX_NAME)
 	v.Holders = nil
 	if n := d.ArrayLen(math.MaxUint32, 4); n > 0 {
 		v.Holders = make([]MachineName, n)
@@ -1923,6 +2488,19 @@ func (v *Member) DecodeXDR(d *xdr.Decoder) error {
 	v.Bytes = d.Uint64()
 	v.Pending = d.Bool()
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Member) XDRSize() int {
+	n := 24
+	n += xdr.OpaqueSize(len(v.Name))
+	for i := range v.Holders {
+		n += xdr.OpaqueSize(len(v.Holders[i]))
+		if n < 0 {
+			return n
+		}
+	}
+	return n
 }
 
 // MembersPage is the struct members_page.
@@ -1960,6 +2538,18 @@ func (v *MembersPage) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v MembersPage) XDRSize() int {
+	n := 8
+	for i := range v.Members {
+		n += v.Members[i].XDRSize()
+		if n < 0 {
+			return n
+		}
+	}
+	return n
+}
+
 // IdRange is the struct id_range.
 type IdRange struct {
 	First uint64
@@ -1977,6 +2567,11 @@ func (v *IdRange) DecodeXDR(d *xdr.Decoder) error {
 	v.First = d.Uint64()
 	v.Last = d.Uint64()
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (IdRange) XDRSize() int {
+	return 16
 }
 
 // JoinRequest is the struct join_request.
@@ -2034,6 +2629,17 @@ func (v *JoinRequest) DecodeXDR(d *xdr.Decoder) error {
 	return v.Secret.DecodeXDR(d)
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v JoinRequest) XDRSize() int {
+	n := 36
+	n += xdr.OpaqueSize(len(v.Addr))
+	if v.Priority != nil {
+		n += 4
+	}
+	n += 16 * len(v.Ids)
+	return n
+}
+
 // ClusterMachine is the struct cluster_machine.
 type ClusterMachine struct {
 	Addr     MachineName
@@ -2054,6 +2660,11 @@ func (v *ClusterMachine) DecodeXDR(d *xdr.Decoder) error {
 	v.Addr = MachineName(d.String(MAX_MACHINE_ADDR))
 	v.Protocol = d.Uint32()
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v ClusterMachine) XDRSize() int {
+	return 4 + xdr.OpaqueSize(len(v.Addr))
 }
 
 // JoinAnswer is the struct join_answer.
@@ -2091,6 +2702,18 @@ func (v *JoinAnswer) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v JoinAnswer) XDRSize() int {
+	n := 12
+	for i := range v.Machines {
+		n += v.Machines[i].XDRSize()
+		if n < 0 {
+			return n
+		}
+	}
+	return n
+}
+
 // JoinResponse is the union join_response: Status says which of the other fields counts.
 type JoinResponse struct {
 	Status  QueryStatus
@@ -2103,9 +2726,28 @@ func NewJoinResponseAnswer(answer JoinAnswer) JoinResponse {
 	return JoinResponse{Status: QUERY_OK, Answer: answer}
 }
 
+// AsAnswer returns Answer and true of a JoinResponse whose Status is QUERY_OK.
+func (v JoinResponse) AsAnswer() (_ JoinAnswer, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+		return v.Answer, true
+	}
+	return
+}
+
 // NewJoinResponseFailure returns the JoinResponse whose Status has no arm of its own.
 func NewJoinResponseFailure(status QueryStatus, failure QueryFailure) JoinResponse {
 	return JoinResponse{Status: status, Failure: failure}
+}
+
+// AsFailure returns Failure and true of a JoinResponse whose Status has no arm of its own.
+func (v JoinResponse) AsFailure() (_ QueryFailure, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+	default:
+		return v.Failure, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -2144,6 +2786,18 @@ func (v *JoinResponse) DecodeXDR(d *xdr.Decoder) error {
 		}
 	}
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v JoinResponse) XDRSize() int {
+	n := 4
+	switch v.Status {
+	case QUERY_OK:
+		n += v.Answer.XDRSize()
+	default:
+		n += v.Failure.XDRSize()
+	}
+	return n
 }
 
 // Numbers of the program MASTER_PROG, its versions and procedures.

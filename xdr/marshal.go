@@ -28,7 +28,11 @@ func (f DecodeFunc) DecodeXDR(d *Decoder) error { return f(d) }
 
 // Marshal returns v's encoding.
 func Marshal(v Appender) ([]byte, error) {
-	b, err := v.AppendXDR(nil)
+	var b []byte
+	if s, ok := v.(Sizer); ok {
+		b = make([]byte, 0, max(0, s.XDRSize()))
+	}
+	b, err := v.AppendXDR(b)
 	if err != nil {
 		return nil, fmt.Errorf("xdr: %w", err)
 	}

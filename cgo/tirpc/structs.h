@@ -15,6 +15,12 @@ extern "C" {
 
 #define MAX_MACHINE_ADDR 255
 #define MAX_QUERY_TEXT 65536
+#define MAX_MESSAGE 1024
+#define MAX_LISTED 1000
+#define MAX_NAME 512
+#define MAX_WHY 255
+#define MAX_RELEASE 64
+#define MAX_ITEMS 65536
 #define MAX_ABSENT 10000
 
 typedef u_quad_t vec_t;

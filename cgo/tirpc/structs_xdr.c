@@ -191,11 +191,11 @@ xdr_query_failure (XDR *xdrs, query_failure *objp)
 {
 	register int32_t *buf;
 
-	 if (!xdr_string (xdrs, &objp->message, 1024))
+	 if (!xdr_string (xdrs, &objp->message, MAX_MESSAGE))
 		 return FALSE;
 	 if (!xdr_u_int (xdrs, &objp->position))
 		 return FALSE;
-	 if (!xdr_array (xdrs, (char **)&objp->vectors.vectors_val, (u_int *) &objp->vectors.vectors_len, 1000,
+	 if (!xdr_array (xdrs, (char **)&objp->vectors.vectors_val, (u_int *) &objp->vectors.vectors_len, MAX_LISTED,
 		sizeof (u_quad_t), (xdrproc_t) xdr_u_quad_t))
 		 return FALSE;
 	 if (!xdr_u_quad_t (xdrs, &objp->vectors_total))
@@ -464,7 +464,7 @@ xdr_inventory_page (XDR *xdrs, inventory_page *objp)
 
 	 if (!xdr_u_quad_t (xdrs, &objp->instance))
 		 return FALSE;
-	 if (!xdr_array (xdrs, (char **)&objp->items.items_val, (u_int *) &objp->items.items_len, 65536,
+	 if (!xdr_array (xdrs, (char **)&objp->items.items_val, (u_int *) &objp->items.items_len, MAX_ITEMS,
 		sizeof (inventory_item), (xdrproc_t) xdr_inventory_item))
 		 return FALSE;
 	 if (!xdr_bool (xdrs, &objp->more))
@@ -535,7 +535,7 @@ xdr_put_request (XDR *xdrs, put_request *objp)
 		 return FALSE;
 	 if (!xdr_row_bitmap (xdrs, &objp->rows))
 		 return FALSE;
-	 if (!xdr_string (xdrs, &objp->name, 512))
+	 if (!xdr_string (xdrs, &objp->name, MAX_NAME))
 		 return FALSE;
 	 if (!xdr_array (xdrs, (char **)&objp->holders.holders_val, (u_int *) &objp->holders.holders_len, ~0,
 		sizeof (machine_name), (xdrproc_t) xdr_machine_name))
@@ -580,7 +580,7 @@ xdr_explained_member (XDR *xdrs, explained_member *objp)
 
 	 if (!xdr_u_quad_t (xdrs, &objp->id))
 		 return FALSE;
-	 if (!xdr_string (xdrs, &objp->name, 512))
+	 if (!xdr_string (xdrs, &objp->name, MAX_NAME))
 		 return FALSE;
 	 if (!xdr_machine_name (xdrs, &objp->from))
 		 return FALSE;
@@ -600,7 +600,7 @@ xdr_explained_range (XDR *xdrs, explained_range *objp)
 		 return FALSE;
 	 if (!xdr_range_strategy (xdrs, &objp->strategy))
 		 return FALSE;
-	 if (!xdr_string (xdrs, &objp->why, 255))
+	 if (!xdr_string (xdrs, &objp->why, MAX_WHY))
 		 return FALSE;
 	return TRUE;
 }
@@ -672,7 +672,7 @@ xdr_slave_status (XDR *xdrs, slave_status *objp)
 		 return FALSE;
 	 if (!xdr_u_int (xdrs, &objp->protocol))
 		 return FALSE;
-	 if (!xdr_string (xdrs, &objp->problem, 1024))
+	 if (!xdr_string (xdrs, &objp->problem, MAX_MESSAGE))
 		 return FALSE;
 	return TRUE;
 }
@@ -697,7 +697,7 @@ xdr_cluster_status (XDR *xdrs, cluster_status *objp)
 		 return FALSE;
 	 if (!xdr_u_int (xdrs, &objp->replicas))
 		 return FALSE;
-	 if (!xdr_string (xdrs, &objp->release, 64))
+	 if (!xdr_string (xdrs, &objp->release, MAX_RELEASE))
 		 return FALSE;
 	return TRUE;
 }
@@ -721,7 +721,7 @@ xdr_member (XDR *xdrs, member *objp)
 
 	 if (!xdr_u_quad_t (xdrs, &objp->id))
 		 return FALSE;
-	 if (!xdr_string (xdrs, &objp->name, 512))
+	 if (!xdr_string (xdrs, &objp->name, MAX_NAME))
 		 return FALSE;
 	 if (!xdr_array (xdrs, (char **)&objp->holders.holders_val, (u_int *) &objp->holders.holders_len, ~0,
 		sizeof (machine_name), (xdrproc_t) xdr_machine_name))

@@ -37,6 +37,7 @@ func TestRoundTrip(t *testing.T) {
 			again, err := v.AppendXDR([]byte("in front"))
 			require.NoError(t, err)
 			require.Equal(t, b, again[8:])
+			require.Equal(t, len(b), v.(xdr.Sizer).XDRSize())
 			require.Zero(t, len(b)%4)
 			read := k.Make()
 			require.NoError(t, xdr.Unmarshal(b, read))
@@ -130,6 +131,52 @@ func (l *nodeList) AppendXDR(b []byte) ([]byte, error) {
 	return structs.AppendMachineVecList(b, l.head)
 }
 func (l *nodeList) DecodeXDR(d *xdr.Decoder) error { return structs.DecodeMachineVecList(d, &l.head) }
+
+// A union's accessors give the arm that counts, and no other.
+func TestArms(t *testing.T) {
+	answer, failure := structs.QueryAnswer{Count: 7}, structs.QueryFailure{Message: "no"}
+	ok := structs.NewQueryResponseAnswer(answer)
+	require.Equal(t, structs.QUERY_OK, ok.Status)
+	got, is := ok.AsAnswer()
+	require.True(t, is)
+	require.Equal(t, answer, got)
+	_, is = ok.AsFailure()
+	require.False(t, is)
+
+	failed := structs.NewQueryResponseFailure(structs.QUERY_DEADLINE, failure)
+	failed.Answer = answer // does not count
+	what, is := failed.AsFailure()
+	require.True(t, is)
+	require.Equal(t, failure, what)
+	got, is = failed.AsAnswer()
+	require.False(t, is)
+	require.Zero(t, got)
+
+	for kind, want := range map[int32]bool{-1: true, sample.MINUS: true, 0: false, 5: false} {
+		_, is := sample.ByInt{Kind: kind, Negative: "n"}.AsNegative()
+		require.Equal(t, want, is, kind)
+	}
+}
+
+// What is a ring has no size, and asking for it ends.
+func TestSizeOfRings(t *testing.T) {
+	item := &sample.Item{Name: "a"}
+	item.Next = item
+	chain := &sample.Chain{Inner: item}
+	chain.Next = chain
+	bush := sample.Bush{Twigs: make([]sample.Bush, 2)}
+	bush.Twigs[0].Twigs, bush.Twigs[1].Twigs = bush.Twigs, bush.Twigs
+	tree := &sample.Tree{}
+	tree.Left, tree.Right = tree, tree
+	for _, v := range []interface {
+		xdr.Appender
+		xdr.Sizer
+	}{item, chain, bush, tree, sample.Lists{Others: []sample.ItemList{item, item, item}}} {
+		require.Negative(t, v.XDRSize(), "%T", v)
+		_, err := xdr.Marshal(v)
+		require.Error(t, err)
+	}
+}
 
 func TestRefusedToEncode(t *testing.T) {
 	for _, c := range []struct {
@@ -231,7 +278,10 @@ func TestLongLists(t *testing.T) {
 	}
 	require.Equal(t, xdr.MaxNodes, n)
 
+	require.Equal(t, len(b), args.XDRSize())
+	require.Equal(t, len(b)-8, structs.SizeMachineVecList(args.List))
 	args.List = &structs.MachineVecNode{Next: args.List}
+	require.Negative(t, args.XDRSize())
 	_, err = xdr.Marshal(args)
 	require.ErrorIs(t, err, xdr.ErrTooLong)
 	b = append(append(words(1, 0, 0, 0), b...), 0)[:len(b)+16]

@@ -154,6 +154,41 @@ func TestStubs(t *testing.T) {
 	require.Equal(t, sample.Text("labelitem-9"), joined)
 }
 
+// written answers with bytes that are there already.
+type written struct{ first }
+
+var _ sample.SampleProgSampleV1SampleListAppender = written{}
+
+func (written) AppendSampleList(_ context.Context, arg sample.ItemList, reply []byte) ([]byte, error) {
+	if arg == nil {
+		return reply, errHandler
+	}
+	return append(reply, words(1, 1, 'w'<<24, 0)...), nil
+}
+
+func TestHandlerThatWritesItsResult(t *testing.T) {
+	s := rpc.NewServer(rpc.ServerConfig{})
+	s.Register(sample.SAMPLE_PROG, sample.SAMPLE_V1, sample.DispatchSampleProgSampleV1(written{}))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	conn, err := rpc.Dial(t.Context(), "tcp", ln.Addr().String(), rpc.ClientConfig{})
+	require.NoError(t, err)
+	c := sample.NewSampleProgSampleV1Client(conn)
+	list, err := c.SampleList(t.Context(), &sample.Item{Name: "a"})
+	require.NoError(t, err)
+	require.Equal(t, &sample.Item{Name: "w"}, list)
+	_, err = c.SampleList(t.Context(), nil)
+	require.ErrorIs(t, err, rpc.ErrSystem)
+	text, err := c.SampleEcho(t.Context(), "others as before")
+	require.NoError(t, err)
+	require.Equal(t, "others as before", text)
+	require.NoError(t, conn.Close())
+	require.NoError(t, s.Close())
+	require.NoError(t, <-served)
+}
+
 func TestStubsRefuse(t *testing.T) {
 	conn := serve(t, first{})
 	ctx := t.Context()

@@ -27,9 +27,45 @@ type NfsProgramNfsV3Handler interface {
 	Nfsproc3Fsinfo(ctx context.Context, arg FSINFO3args) (FSINFO3res, error)
 }
 
+// NfsProgramNfsV3Nfsproc3GetattrAppender is a handler that appends the result of NFSPROC3_GETATTR to reply itself, in XDR:
+// where a handler has this method, it is called in the place of Nfsproc3Getattr.
+type NfsProgramNfsV3Nfsproc3GetattrAppender interface {
+	AppendNfsproc3Getattr(ctx context.Context, arg GETATTR3args, reply []byte) ([]byte, error)
+}
+
+// NfsProgramNfsV3Nfsproc3LookupAppender is a handler that appends the result of NFSPROC3_LOOKUP to reply itself, in XDR:
+// where a handler has this method, it is called in the place of Nfsproc3Lookup.
+type NfsProgramNfsV3Nfsproc3LookupAppender interface {
+	AppendNfsproc3Lookup(ctx context.Context, arg LOOKUP3args, reply []byte) ([]byte, error)
+}
+
+// NfsProgramNfsV3Nfsproc3ReadAppender is a handler that appends the result of NFSPROC3_READ to reply itself, in XDR:
+// where a handler has this method, it is called in the place of Nfsproc3Read.
+type NfsProgramNfsV3Nfsproc3ReadAppender interface {
+	AppendNfsproc3Read(ctx context.Context, arg READ3args, reply []byte) ([]byte, error)
+}
+
+// NfsProgramNfsV3Nfsproc3ReaddirplusAppender is a handler that appends the result of NFSPROC3_READDIRPLUS to reply itself, in XDR:
+// where a handler has this method, it is called in the place of Nfsproc3Readdirplus.
+type NfsProgramNfsV3Nfsproc3ReaddirplusAppender interface {
+	AppendNfsproc3Readdirplus(ctx context.Context, arg READDIRPLUS3args, reply []byte) ([]byte, error)
+}
+
+// NfsProgramNfsV3Nfsproc3FsinfoAppender is a handler that appends the result of NFSPROC3_FSINFO to reply itself, in XDR:
+// where a handler has this method, it is called in the place of Nfsproc3Fsinfo.
+type NfsProgramNfsV3Nfsproc3FsinfoAppender interface {
+	AppendNfsproc3Fsinfo(ctx context.Context, arg FSINFO3args, reply []byte) ([]byte, error)
+}
+
 // RegisterNfsProgramNfsV3 makes s serve version NFS_V3 of NFS_PROGRAM with h.
 func RegisterNfsProgramNfsV3(s *rpc.Server, h NfsProgramNfsV3Handler) {
-	s.Register(NFS_PROGRAM, NFS_V3, rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
+	s.Register(NFS_PROGRAM, NFS_V3, DispatchNfsProgramNfsV3(h))
+}
+
+// DispatchNfsProgramNfsV3 returns what RegisterNfsProgramNfsV3 registers: a handler that reads the arguments
+// of each call, calls h, and writes its result.
+func DispatchNfsProgramNfsV3(h NfsProgramNfsV3Handler) rpc.Handler {
+	return rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
 		switch call.Proc {
 		case NFSPROC3_NULL:
 			return serveNfsProgramNfsV3Nfsproc3Null(ctx, h, args, reply)
@@ -45,7 +81,7 @@ func RegisterNfsProgramNfsV3(s *rpc.Server, h NfsProgramNfsV3Handler) {
 			return serveNfsProgramNfsV3Nfsproc3Fsinfo(ctx, h, args, reply)
 		}
 		return reply, rpc.ErrProcUnavail
-	}))
+	})
 }
 
 func serveNfsProgramNfsV3Nfsproc3Null(ctx context.Context, h NfsProgramNfsV3Handler, _ *xdr.Decoder, b []byte) ([]byte, error) {
@@ -56,6 +92,9 @@ func serveNfsProgramNfsV3Nfsproc3Getattr(ctx context.Context, h NfsProgramNfsV3H
 	var arg GETATTR3args
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(NfsProgramNfsV3Nfsproc3GetattrAppender); ok {
+		return w.AppendNfsproc3Getattr(ctx, arg, b)
 	}
 	res, err := h.Nfsproc3Getattr(ctx, arg)
 	if err != nil {
@@ -69,6 +108,9 @@ func serveNfsProgramNfsV3Nfsproc3Lookup(ctx context.Context, h NfsProgramNfsV3Ha
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(NfsProgramNfsV3Nfsproc3LookupAppender); ok {
+		return w.AppendNfsproc3Lookup(ctx, arg, b)
+	}
 	res, err := h.Nfsproc3Lookup(ctx, arg)
 	if err != nil {
 		return b, err
@@ -80,6 +122,9 @@ func serveNfsProgramNfsV3Nfsproc3Read(ctx context.Context, h NfsProgramNfsV3Hand
 	var arg READ3args
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(NfsProgramNfsV3Nfsproc3ReadAppender); ok {
+		return w.AppendNfsproc3Read(ctx, arg, b)
 	}
 	res, err := h.Nfsproc3Read(ctx, arg)
 	if err != nil {
@@ -93,6 +138,9 @@ func serveNfsProgramNfsV3Nfsproc3Readdirplus(ctx context.Context, h NfsProgramNf
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(NfsProgramNfsV3Nfsproc3ReaddirplusAppender); ok {
+		return w.AppendNfsproc3Readdirplus(ctx, arg, b)
+	}
 	res, err := h.Nfsproc3Readdirplus(ctx, arg)
 	if err != nil {
 		return b, err
@@ -104,6 +152,9 @@ func serveNfsProgramNfsV3Nfsproc3Fsinfo(ctx context.Context, h NfsProgramNfsV3Ha
 	var arg FSINFO3args
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(NfsProgramNfsV3Nfsproc3FsinfoAppender); ok {
+		return w.AppendNfsproc3Fsinfo(ctx, arg, b)
 	}
 	res, err := h.Nfsproc3Fsinfo(ctx, arg)
 	if err != nil {
@@ -125,9 +176,27 @@ type MountProgramMountV3Handler interface {
 	Mountproc3Export(ctx context.Context) (Exports, error)
 }
 
+// MountProgramMountV3Mountproc3MntAppender is a handler that appends the result of MOUNTPROC3_MNT to reply itself, in XDR:
+// where a handler has this method, it is called in the place of Mountproc3Mnt.
+type MountProgramMountV3Mountproc3MntAppender interface {
+	AppendMountproc3Mnt(ctx context.Context, arg Dirpath, reply []byte) ([]byte, error)
+}
+
+// MountProgramMountV3Mountproc3ExportAppender is a handler that appends the result of MOUNTPROC3_EXPORT to reply itself, in XDR:
+// where a handler has this method, it is called in the place of Mountproc3Export.
+type MountProgramMountV3Mountproc3ExportAppender interface {
+	AppendMountproc3Export(ctx context.Context, reply []byte) ([]byte, error)
+}
+
 // RegisterMountProgramMountV3 makes s serve version MOUNT_V3 of MOUNT_PROGRAM with h.
 func RegisterMountProgramMountV3(s *rpc.Server, h MountProgramMountV3Handler) {
-	s.Register(MOUNT_PROGRAM, MOUNT_V3, rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
+	s.Register(MOUNT_PROGRAM, MOUNT_V3, DispatchMountProgramMountV3(h))
+}
+
+// DispatchMountProgramMountV3 returns what RegisterMountProgramMountV3 registers: a handler that reads the arguments
+// of each call, calls h, and writes its result.
+func DispatchMountProgramMountV3(h MountProgramMountV3Handler) rpc.Handler {
+	return rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
 		switch call.Proc {
 		case MOUNTPROC3_NULL:
 			return serveMountProgramMountV3Mountproc3Null(ctx, h, args, reply)
@@ -139,7 +208,7 @@ func RegisterMountProgramMountV3(s *rpc.Server, h MountProgramMountV3Handler) {
 			return serveMountProgramMountV3Mountproc3Export(ctx, h, args, reply)
 		}
 		return reply, rpc.ErrProcUnavail
-	}))
+	})
 }
 
 func serveMountProgramMountV3Mountproc3Null(ctx context.Context, h MountProgramMountV3Handler, _ *xdr.Decoder, b []byte) ([]byte, error) {
@@ -151,6 +220,9 @@ func serveMountProgramMountV3Mountproc3Mnt(ctx context.Context, h MountProgramMo
 	arg = Dirpath(d.String(MNTPATHLEN))
 	if err := d.Err(); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(MountProgramMountV3Mountproc3MntAppender); ok {
+		return w.AppendMountproc3Mnt(ctx, arg, b)
 	}
 	res, err := h.Mountproc3Mnt(ctx, arg)
 	if err != nil {
@@ -169,6 +241,9 @@ func serveMountProgramMountV3Mountproc3Umnt(ctx context.Context, h MountProgramM
 }
 
 func serveMountProgramMountV3Mountproc3Export(ctx context.Context, h MountProgramMountV3Handler, _ *xdr.Decoder, b []byte) ([]byte, error) {
+	if w, ok := h.(MountProgramMountV3Mountproc3ExportAppender); ok {
+		return w.AppendMountproc3Export(ctx, b)
+	}
 	res, err := h.Mountproc3Export(ctx)
 	if err != nil {
 		return b, err

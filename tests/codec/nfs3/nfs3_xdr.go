@@ -37,6 +37,11 @@ func (v *NfsFh3) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v NfsFh3) XDRSize() int {
+	return xdr.OpaqueSize(len(v))
+}
+
 // Filename3 is the typedef filename3.
 type Filename3 string
 
@@ -55,6 +60,11 @@ func (v *Filename3) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Filename3) XDRSize() int {
+	return xdr.OpaqueSize(len(v))
+}
+
 // Uint64 is the typedef uint64.
 type Uint64 uint64
 
@@ -67,6 +77,11 @@ func (v Uint64) AppendXDR(b []byte) ([]byte, error) {
 func (v *Uint64) DecodeXDR(d *xdr.Decoder) error {
 	*v = Uint64(d.Uint64())
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (Uint64) XDRSize() int {
+	return 8
 }
 
 // Fileid3 is the typedef fileid3.
@@ -95,6 +110,11 @@ func (v *Count3) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (Count3) XDRSize() int {
+	return 4
+}
+
 // Cookieverf3 is the typedef cookieverf3.
 type Cookieverf3 [NFS3_COOKIEVERFSIZE]byte
 
@@ -107,6 +127,11 @@ func (v Cookieverf3) AppendXDR(b []byte) ([]byte, error) {
 func (v *Cookieverf3) DecodeXDR(d *xdr.Decoder) error {
 	d.FixedOpaque((*v)[:])
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (Cookieverf3) XDRSize() int {
+	return 8
 }
 
 // Nfsstat3 is the enum nfsstat3.
@@ -178,6 +203,9 @@ func (v *Nfsstat3) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns 4.
+func (Nfsstat3) XDRSize() int { return 4 }
+
 // Ftype3 is the enum ftype3.
 type Ftype3 int32
 
@@ -235,6 +263,9 @@ func (v *Ftype3) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns 4.
+func (Ftype3) XDRSize() int { return 4 }
+
 // Specdata3 is the struct specdata3.
 type Specdata3 struct {
 	Specdata1 uint32
@@ -254,6 +285,11 @@ func (v *Specdata3) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (Specdata3) XDRSize() int {
+	return 8
+}
+
 // Nfstime3 is the struct nfstime3.
 type Nfstime3 struct {
 	Seconds  uint32
@@ -271,6 +307,11 @@ func (v *Nfstime3) DecodeXDR(d *xdr.Decoder) error {
 	v.Seconds = d.Uint32()
 	v.Nseconds = d.Uint32()
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (Nfstime3) XDRSize() int {
+	return 8
 }
 
 // Fattr3 is the struct fattr3.
@@ -341,6 +382,11 @@ func (v *Fattr3) DecodeXDR(d *xdr.Decoder) error {
 	return v.Ctime.DecodeXDR(d)
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (Fattr3) XDRSize() int {
+	return 84
+}
+
 // PostOpAttr is the union post_op_attr: AttributesFollow says which of the other fields counts.
 type PostOpAttr struct {
 	AttributesFollow bool
@@ -351,6 +397,15 @@ type PostOpAttr struct {
 // NewPostOpAttrAttributes returns the PostOpAttr whose AttributesFollow is TRUE.
 func NewPostOpAttrAttributes(attributes Fattr3) PostOpAttr {
 	return PostOpAttr{AttributesFollow: true, Attributes: attributes}
+}
+
+// AsAttributes returns Attributes and true of a PostOpAttr whose AttributesFollow is TRUE.
+func (v PostOpAttr) AsAttributes() (_ Fattr3, ok bool) {
+	switch v.AttributesFollow {
+	case true:
+		return v.Attributes, true
+	}
+	return
 }
 
 // NewPostOpAttrFalse returns the PostOpAttr whose AttributesFollow is FALSE.
@@ -390,6 +445,17 @@ func (v *PostOpAttr) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v PostOpAttr) XDRSize() int {
+	n := 4
+	switch v.AttributesFollow {
+	case true:
+		n += 84
+	case false:
+	}
+	return n
+}
+
 // PostOpFh3 is the union post_op_fh3: HandleFollows says which of the other fields counts.
 type PostOpFh3 struct {
 	HandleFollows bool
@@ -400,6 +466,15 @@ type PostOpFh3 struct {
 // NewPostOpFh3Handle returns the PostOpFh3 whose HandleFollows is TRUE.
 func NewPostOpFh3Handle(handle NfsFh3) PostOpFh3 {
 	return PostOpFh3{HandleFollows: true, Handle: handle}
+}
+
+// AsHandle returns Handle and true of a PostOpFh3 whose HandleFollows is TRUE.
+func (v PostOpFh3) AsHandle() (_ NfsFh3, ok bool) {
+	switch v.HandleFollows {
+	case true:
+		return v.Handle, true
+	}
+	return
 }
 
 // NewPostOpFh3False returns the PostOpFh3 whose HandleFollows is FALSE.
@@ -439,6 +514,17 @@ func (v *PostOpFh3) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v PostOpFh3) XDRSize() int {
+	n := 4
+	switch v.HandleFollows {
+	case true:
+		n += v.Handle.XDRSize()
+	case false:
+	}
+	return n
+}
+
 // GETATTR3args is the struct GETATTR3args.
 type GETATTR3args struct {
 	Object NfsFh3
@@ -454,6 +540,11 @@ func (v *GETATTR3args) DecodeXDR(d *xdr.Decoder) error {
 	return v.Object.DecodeXDR(d)
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v GETATTR3args) XDRSize() int {
+	return v.Object.XDRSize()
+}
+
 // GETATTR3res is the union GETATTR3res: Status says which of the other fields counts.
 type GETATTR3res struct {
 	Status        Nfsstat3
@@ -464,6 +555,15 @@ type GETATTR3res struct {
 // NewGETATTR3resObjAttributes returns the GETATTR3res whose Status is NFS3_OK.
 func NewGETATTR3resObjAttributes(objAttributes Fattr3) GETATTR3res {
 	return GETATTR3res{Status: NFS3_OK, ObjAttributes: objAttributes}
+}
+
+// AsObjAttributes returns ObjAttributes and true of a GETATTR3res whose Status is NFS3_OK.
+func (v GETATTR3res) AsObjAttributes() (_ Fattr3, ok bool) {
+	switch v.Status {
+	case NFS3_OK:
+		return v.ObjAttributes, true
+	}
+	return
 }
 
 // NewGETATTR3resDefault returns the GETATTR3res whose Status has no arm of its own.
@@ -503,6 +603,17 @@ func (v *GETATTR3res) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v GETATTR3res) XDRSize() int {
+	n := 4
+	switch v.Status {
+	case NFS3_OK:
+		n += 84
+	default:
+	}
+	return n
+}
+
 // Diropargs3 is the struct diropargs3.
 type Diropargs3 struct {
 	Dir  NfsFh3
@@ -530,6 +641,14 @@ func (v *Diropargs3) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Diropargs3) XDRSize() int {
+	n := 0
+	n += v.Dir.XDRSize()
+	n += xdr.OpaqueSize(len(v.Name))
+	return n
+}
+
 // LOOKUP3args is the struct LOOKUP3args.
 type LOOKUP3args struct {
 	What Diropargs3
@@ -543,6 +662,11 @@ func (v LOOKUP3args) AppendXDR(b []byte) ([]byte, error) {
 // DecodeXDR reads v.
 func (v *LOOKUP3args) DecodeXDR(d *xdr.Decoder) error {
 	return v.What.DecodeXDR(d)
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v LOOKUP3args) XDRSize() int {
+	return v.What.XDRSize()
 }
 
 // LOOKUP3resok is the struct LOOKUP3resok.
@@ -575,6 +699,15 @@ func (v *LOOKUP3resok) DecodeXDR(d *xdr.Decoder) error {
 	return v.DirAttributes.DecodeXDR(d)
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v LOOKUP3resok) XDRSize() int {
+	n := 0
+	n += v.Object.XDRSize()
+	n += v.ObjAttributes.XDRSize()
+	n += v.DirAttributes.XDRSize()
+	return n
+}
+
 // LOOKUP3res is the union LOOKUP3res: Status says which of the other fields counts.
 type LOOKUP3res struct {
 	Status        Nfsstat3
@@ -587,9 +720,28 @@ func NewLOOKUP3resResok(resok LOOKUP3resok) LOOKUP3res {
 	return LOOKUP3res{Status: NFS3_OK, Resok: resok}
 }
 
+// AsResok returns Resok and true of a LOOKUP3res whose Status is NFS3_OK.
+func (v LOOKUP3res) AsResok() (_ LOOKUP3resok, ok bool) {
+	switch v.Status {
+	case NFS3_OK:
+		return v.Resok, true
+	}
+	return
+}
+
 // NewLOOKUP3resDirAttributes returns the LOOKUP3res whose Status has no arm of its own.
 func NewLOOKUP3resDirAttributes(status Nfsstat3, dirAttributes PostOpAttr) LOOKUP3res {
 	return LOOKUP3res{Status: status, DirAttributes: dirAttributes}
+}
+
+// AsDirAttributes returns DirAttributes and true of a LOOKUP3res whose Status has no arm of its own.
+func (v LOOKUP3res) AsDirAttributes() (_ PostOpAttr, ok bool) {
+	switch v.Status {
+	case NFS3_OK:
+	default:
+		return v.DirAttributes, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -630,6 +782,18 @@ func (v *LOOKUP3res) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v LOOKUP3res) XDRSize() int {
+	n := 4
+	switch v.Status {
+	case NFS3_OK:
+		n += v.Resok.XDRSize()
+	default:
+		n += v.DirAttributes.XDRSize()
+	}
+	return n
+}
+
 // READ3args is the struct READ3args.
 type READ3args struct {
 	File   NfsFh3
@@ -655,6 +819,11 @@ func (v *READ3args) DecodeXDR(d *xdr.Decoder) error {
 	v.Offset = Uint64(d.Uint64())
 	v.Count = Count3(d.Uint32())
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v READ3args) XDRSize() int {
+	return 12 + v.File.XDRSize()
 }
 
 // READ3resok is the struct READ3resok.
@@ -690,6 +859,14 @@ func (v *READ3resok) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v READ3resok) XDRSize() int {
+	n := 8
+	n += v.FileAttributes.XDRSize()
+	n += xdr.OpaqueSize(len(v.Data))
+	return n
+}
+
 // READ3res is the union READ3res: Status says which of the other fields counts.
 type READ3res struct {
 	Status         Nfsstat3
@@ -702,9 +879,28 @@ func NewREAD3resResok(resok READ3resok) READ3res {
 	return READ3res{Status: NFS3_OK, Resok: resok}
 }
 
+// AsResok returns Resok and true of a READ3res whose Status is NFS3_OK.
+func (v READ3res) AsResok() (_ READ3resok, ok bool) {
+	switch v.Status {
+	case NFS3_OK:
+		return v.Resok, true
+	}
+	return
+}
+
 // NewREAD3resFileAttributes returns the READ3res whose Status has no arm of its own.
 func NewREAD3resFileAttributes(status Nfsstat3, fileAttributes PostOpAttr) READ3res {
 	return READ3res{Status: status, FileAttributes: fileAttributes}
+}
+
+// AsFileAttributes returns FileAttributes and true of a READ3res whose Status has no arm of its own.
+func (v READ3res) AsFileAttributes() (_ PostOpAttr, ok bool) {
+	switch v.Status {
+	case NFS3_OK:
+	default:
+		return v.FileAttributes, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -745,6 +941,18 @@ func (v *READ3res) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v READ3res) XDRSize() int {
+	n := 4
+	switch v.Status {
+	case NFS3_OK:
+		n += v.Resok.XDRSize()
+	default:
+		n += v.FileAttributes.XDRSize()
+	}
+	return n
+}
+
 // READDIRPLUS3args is the struct READDIRPLUS3args.
 type READDIRPLUS3args struct {
 	Dir        NfsFh3
@@ -780,6 +988,11 @@ func (v *READDIRPLUS3args) DecodeXDR(d *xdr.Decoder) error {
 	v.Dircount = Count3(d.Uint32())
 	v.Maxcount = Count3(d.Uint32())
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v READDIRPLUS3args) XDRSize() int {
+	return 24 + v.Dir.XDRSize()
 }
 
 // Entryplus3 is the struct entryplus3.
@@ -883,6 +1096,34 @@ func decodeEntryplus3List(d *xdr.Decoder, p **Entryplus3) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Entryplus3) XDRSize() int {
+	n := 16
+	n += xdr.OpaqueSize(len(v.Name))
+	n += v.NameAttributes.XDRSize()
+	n += v.NameHandle.XDRSize()
+	n += sizeEntryplus3List(v.Nextentry)
+	return n
+}
+
+// sizeEntryplus3List returns how many bytes appendEntryplus3List appends, less than 0 where it fails.
+func sizeEntryplus3List(v *Entryplus3) int {
+	n := 4
+	for nodes := 0; v != nil; v = v.Nextentry {
+		if nodes++; nodes > xdr.MaxNodes {
+			return xdr.NoSize
+		}
+		n += 20
+		n += xdr.OpaqueSize(len(v.Name))
+		n += v.NameAttributes.XDRSize()
+		n += v.NameHandle.XDRSize()
+		if n < 0 {
+			return n
+		}
+	}
+	return n
+}
+
 // Dirlistplus3 is the struct dirlistplus3.
 type Dirlistplus3 struct {
 	Entries *Entryplus3
@@ -905,6 +1146,11 @@ func (v *Dirlistplus3) DecodeXDR(d *xdr.Decoder) error {
 	}
 	v.Eof = d.Bool()
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Dirlistplus3) XDRSize() int {
+	return 4 + sizeEntryplus3List(v.Entries)
 }
 
 // READDIRPLUS3resok is the struct READDIRPLUS3resok.
@@ -937,6 +1183,14 @@ func (v *READDIRPLUS3resok) DecodeXDR(d *xdr.Decoder) error {
 	return v.Reply.DecodeXDR(d)
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v READDIRPLUS3resok) XDRSize() int {
+	n := 8
+	n += v.DirAttributes.XDRSize()
+	n += v.Reply.XDRSize()
+	return n
+}
+
 // READDIRPLUS3res is the union READDIRPLUS3res: Status says which of the other fields counts.
 type READDIRPLUS3res struct {
 	Status        Nfsstat3
@@ -949,9 +1203,28 @@ func NewREADDIRPLUS3resResok(resok READDIRPLUS3resok) READDIRPLUS3res {
 	return READDIRPLUS3res{Status: NFS3_OK, Resok: resok}
 }
 
+// AsResok returns Resok and true of a READDIRPLUS3res whose Status is NFS3_OK.
+func (v READDIRPLUS3res) AsResok() (_ READDIRPLUS3resok, ok bool) {
+	switch v.Status {
+	case NFS3_OK:
+		return v.Resok, true
+	}
+	return
+}
+
 // NewREADDIRPLUS3resDirAttributes returns the READDIRPLUS3res whose Status has no arm of its own.
 func NewREADDIRPLUS3resDirAttributes(status Nfsstat3, dirAttributes PostOpAttr) READDIRPLUS3res {
 	return READDIRPLUS3res{Status: status, DirAttributes: dirAttributes}
+}
+
+// AsDirAttributes returns DirAttributes and true of a READDIRPLUS3res whose Status has no arm of its own.
+func (v READDIRPLUS3res) AsDirAttributes() (_ PostOpAttr, ok bool) {
+	switch v.Status {
+	case NFS3_OK:
+	default:
+		return v.DirAttributes, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -992,6 +1265,18 @@ func (v *READDIRPLUS3res) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v READDIRPLUS3res) XDRSize() int {
+	n := 4
+	switch v.Status {
+	case NFS3_OK:
+		n += v.Resok.XDRSize()
+	default:
+		n += v.DirAttributes.XDRSize()
+	}
+	return n
+}
+
 // FSINFO3args is the struct FSINFO3args.
 type FSINFO3args struct {
 	Fsroot NfsFh3
@@ -1005,6 +1290,11 @@ func (v FSINFO3args) AppendXDR(b []byte) ([]byte, error) {
 // DecodeXDR reads v.
 func (v *FSINFO3args) DecodeXDR(d *xdr.Decoder) error {
 	return v.Fsroot.DecodeXDR(d)
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v FSINFO3args) XDRSize() int {
+	return v.Fsroot.XDRSize()
 }
 
 // FSINFO3resok is the struct FSINFO3resok.
@@ -1062,6 +1352,11 @@ func (v *FSINFO3resok) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v FSINFO3resok) XDRSize() int {
+	return 48 + v.ObjAttributes.XDRSize()
+}
+
 // FSINFO3res is the union FSINFO3res: Status says which of the other fields counts.
 type FSINFO3res struct {
 	Status        Nfsstat3
@@ -1074,9 +1369,28 @@ func NewFSINFO3resResok(resok FSINFO3resok) FSINFO3res {
 	return FSINFO3res{Status: NFS3_OK, Resok: resok}
 }
 
+// AsResok returns Resok and true of a FSINFO3res whose Status is NFS3_OK.
+func (v FSINFO3res) AsResok() (_ FSINFO3resok, ok bool) {
+	switch v.Status {
+	case NFS3_OK:
+		return v.Resok, true
+	}
+	return
+}
+
 // NewFSINFO3resObjAttributes returns the FSINFO3res whose Status has no arm of its own.
 func NewFSINFO3resObjAttributes(status Nfsstat3, objAttributes PostOpAttr) FSINFO3res {
 	return FSINFO3res{Status: status, ObjAttributes: objAttributes}
+}
+
+// AsObjAttributes returns ObjAttributes and true of a FSINFO3res whose Status has no arm of its own.
+func (v FSINFO3res) AsObjAttributes() (_ PostOpAttr, ok bool) {
+	switch v.Status {
+	case NFS3_OK:
+	default:
+		return v.ObjAttributes, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -1115,6 +1429,18 @@ func (v *FSINFO3res) DecodeXDR(d *xdr.Decoder) error {
 		}
 	}
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v FSINFO3res) XDRSize() int {
+	n := 4
+	switch v.Status {
+	case NFS3_OK:
+		n += v.Resok.XDRSize()
+	default:
+		n += v.ObjAttributes.XDRSize()
+	}
+	return n
 }
 
 // Numbers of the program NFS_PROGRAM, its versions and procedures.
@@ -1180,6 +1506,9 @@ func (v *Mountstat3) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns 4.
+func (Mountstat3) XDRSize() int { return 4 }
+
 // Fhandle3 is the typedef fhandle3, at most NFS3_FHSIZE bytes.
 type Fhandle3 []byte
 
@@ -1196,6 +1525,11 @@ func (v Fhandle3) AppendXDR(b []byte) ([]byte, error) {
 func (v *Fhandle3) DecodeXDR(d *xdr.Decoder) error {
 	*v = d.Opaque(NFS3_FHSIZE)
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Fhandle3) XDRSize() int {
+	return xdr.OpaqueSize(len(v))
 }
 
 // Dirpath is the typedef dirpath, at most MNTPATHLEN bytes.
@@ -1216,6 +1550,11 @@ func (v *Dirpath) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Dirpath) XDRSize() int {
+	return xdr.OpaqueSize(len(v))
+}
+
 // Name is the typedef name, at most MNTNAMLEN bytes.
 type Name string
 
@@ -1232,6 +1571,11 @@ func (v Name) AppendXDR(b []byte) ([]byte, error) {
 func (v *Name) DecodeXDR(d *xdr.Decoder) error {
 	*v = Name(d.String(MNTNAMLEN))
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Name) XDRSize() int {
+	return xdr.OpaqueSize(len(v))
 }
 
 // Mountres3Ok is the struct mountres3_ok.
@@ -1270,6 +1614,14 @@ func (v *Mountres3Ok) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Mountres3Ok) XDRSize() int {
+	n := 4
+	n += v.Fhandle.XDRSize()
+	n += 4 * len(v.AuthFlavors)
+	return n
+}
+
 // Mountres3 is the union mountres3: FhsStatus says which of the other fields counts.
 type Mountres3 struct {
 	FhsStatus Mountstat3
@@ -1280,6 +1632,15 @@ type Mountres3 struct {
 // NewMountres3Mountinfo returns the Mountres3 whose FhsStatus is MNT3_OK.
 func NewMountres3Mountinfo(mountinfo Mountres3Ok) Mountres3 {
 	return Mountres3{FhsStatus: MNT3_OK, Mountinfo: mountinfo}
+}
+
+// AsMountinfo returns Mountinfo and true of a Mountres3 whose FhsStatus is MNT3_OK.
+func (v Mountres3) AsMountinfo() (_ Mountres3Ok, ok bool) {
+	switch v.FhsStatus {
+	case MNT3_OK:
+		return v.Mountinfo, true
+	}
+	return
 }
 
 // NewMountres3Default returns the Mountres3 whose FhsStatus has no arm of its own.
@@ -1317,6 +1678,17 @@ func (v *Mountres3) DecodeXDR(d *xdr.Decoder) error {
 	default:
 	}
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Mountres3) XDRSize() int {
+	n := 4
+	switch v.FhsStatus {
+	case MNT3_OK:
+		n += v.Mountinfo.XDRSize()
+	default:
+	}
+	return n
 }
 
 // Groupnode is the struct groupnode.
@@ -1388,6 +1760,30 @@ func decodeGroupnodeList(d *xdr.Decoder, p **Groupnode) error {
 		p = &v.GrNext
 	}
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Groupnode) XDRSize() int {
+	n := 0
+	n += xdr.OpaqueSize(len(v.GrName))
+	n += sizeGroupnodeList(v.GrNext)
+	return n
+}
+
+// sizeGroupnodeList returns how many bytes appendGroupnodeList appends, less than 0 where it fails.
+func sizeGroupnodeList(v *Groupnode) int {
+	n := 4
+	for nodes := 0; v != nil; v = v.GrNext {
+		if nodes++; nodes > xdr.MaxNodes {
+			return xdr.NoSize
+		}
+		n += 4
+		n += xdr.OpaqueSize(len(v.GrName))
+		if n < 0 {
+			return n
+		}
+	}
+	return n
 }
 
 // Exportnode is the struct exportnode.
@@ -1468,6 +1864,32 @@ func decodeExportnodeList(d *xdr.Decoder, p **Exportnode) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Exportnode) XDRSize() int {
+	n := 0
+	n += xdr.OpaqueSize(len(v.ExDir))
+	n += sizeGroupnodeList(v.ExGroups)
+	n += sizeExportnodeList(v.ExNext)
+	return n
+}
+
+// sizeExportnodeList returns how many bytes appendExportnodeList appends, less than 0 where it fails.
+func sizeExportnodeList(v *Exportnode) int {
+	n := 4
+	for nodes := 0; v != nil; v = v.ExNext {
+		if nodes++; nodes > xdr.MaxNodes {
+			return xdr.NoSize
+		}
+		n += 4
+		n += xdr.OpaqueSize(len(v.ExDir))
+		n += sizeGroupnodeList(v.ExGroups)
+		if n < 0 {
+			return n
+		}
+	}
+	return n
+}
+
 // Exports is the typedef exports: nil, or one Exportnode.
 type Exports = *Exportnode
 
@@ -1479,6 +1901,11 @@ func AppendExports(b []byte, v Exports) ([]byte, error) {
 // DecodeExports reads *v.
 func DecodeExports(d *xdr.Decoder, v *Exports) error {
 	return decodeExportnodeList(d, v)
+}
+
+// SizeExports returns how many bytes AppendExports appends, less than 0 where it fails for depth or length.
+func SizeExports(v Exports) int {
+	return sizeExportnodeList(v)
 }
 
 // Numbers of the program MOUNT_PROGRAM, its versions and procedures.

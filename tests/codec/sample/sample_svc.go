@@ -32,9 +32,51 @@ type SampleProgSampleV1Handler interface {
 	SampleColor(ctx context.Context, arg Color) (Color, error)
 }
 
+// SampleProgSampleV1SampleGiveAppender is a handler that appends the result of SAMPLE_GIVE to reply itself, in XDR:
+// where a handler has this method, it is called in the place of SampleGive.
+type SampleProgSampleV1SampleGiveAppender interface {
+	AppendSampleGive(ctx context.Context, reply []byte) ([]byte, error)
+}
+
+// SampleProgSampleV1SampleListAppender is a handler that appends the result of SAMPLE_LIST to reply itself, in XDR:
+// where a handler has this method, it is called in the place of SampleList.
+type SampleProgSampleV1SampleListAppender interface {
+	AppendSampleList(ctx context.Context, arg ItemList, reply []byte) ([]byte, error)
+}
+
+// SampleProgSampleV1SampleEchoAppender is a handler that appends the result of SAMPLE_ECHO to reply itself, in XDR:
+// where a handler has this method, it is called in the place of SampleEcho.
+type SampleProgSampleV1SampleEchoAppender interface {
+	AppendSampleEcho(ctx context.Context, arg string, reply []byte) ([]byte, error)
+}
+
+// SampleProgSampleV1SampleNotAppender is a handler that appends the result of SAMPLE_NOT to reply itself, in XDR:
+// where a handler has this method, it is called in the place of SampleNot.
+type SampleProgSampleV1SampleNotAppender interface {
+	AppendSampleNot(ctx context.Context, arg bool, reply []byte) ([]byte, error)
+}
+
+// SampleProgSampleV1SampleLabelAppender is a handler that appends the result of SAMPLE_LABEL to reply itself, in XDR:
+// where a handler has this method, it is called in the place of SampleLabel.
+type SampleProgSampleV1SampleLabelAppender interface {
+	AppendSampleLabel(ctx context.Context, arg Label, reply []byte) ([]byte, error)
+}
+
+// SampleProgSampleV1SampleColorAppender is a handler that appends the result of SAMPLE_COLOR to reply itself, in XDR:
+// where a handler has this method, it is called in the place of SampleColor.
+type SampleProgSampleV1SampleColorAppender interface {
+	AppendSampleColor(ctx context.Context, arg Color, reply []byte) ([]byte, error)
+}
+
 // RegisterSampleProgSampleV1 makes s serve version SAMPLE_V1 of SAMPLE_PROG with h.
 func RegisterSampleProgSampleV1(s *rpc.Server, h SampleProgSampleV1Handler) {
-	s.Register(SAMPLE_PROG, SAMPLE_V1, rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
+	s.Register(SAMPLE_PROG, SAMPLE_V1, DispatchSampleProgSampleV1(h))
+}
+
+// DispatchSampleProgSampleV1 returns what RegisterSampleProgSampleV1 registers: a handler that reads the arguments
+// of each call, calls h, and writes its result.
+func DispatchSampleProgSampleV1(h SampleProgSampleV1Handler) rpc.Handler {
+	return rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
 		switch call.Proc {
 		case SAMPLE_NULL:
 			return serveSampleProgSampleV1SampleNull(ctx, h, args, reply)
@@ -54,7 +96,7 @@ func RegisterSampleProgSampleV1(s *rpc.Server, h SampleProgSampleV1Handler) {
 			return serveSampleProgSampleV1SampleColor(ctx, h, args, reply)
 		}
 		return reply, rpc.ErrProcUnavail
-	}))
+	})
 }
 
 func serveSampleProgSampleV1SampleNull(ctx context.Context, h SampleProgSampleV1Handler, _ *xdr.Decoder, b []byte) ([]byte, error) {
@@ -70,6 +112,9 @@ func serveSampleProgSampleV1SampleTake(ctx context.Context, h SampleProgSampleV1
 }
 
 func serveSampleProgSampleV1SampleGive(ctx context.Context, h SampleProgSampleV1Handler, _ *xdr.Decoder, b []byte) ([]byte, error) {
+	if w, ok := h.(SampleProgSampleV1SampleGiveAppender); ok {
+		return w.AppendSampleGive(ctx, b)
+	}
 	res, err := h.SampleGive(ctx)
 	if err != nil {
 		return b, err
@@ -81,6 +126,9 @@ func serveSampleProgSampleV1SampleList(ctx context.Context, h SampleProgSampleV1
 	var arg ItemList
 	if err := decodeItemList(d, &arg); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(SampleProgSampleV1SampleListAppender); ok {
+		return w.AppendSampleList(ctx, arg, b)
 	}
 	res, err := h.SampleList(ctx, arg)
 	if err != nil {
@@ -94,6 +142,9 @@ func serveSampleProgSampleV1SampleEcho(ctx context.Context, h SampleProgSampleV1
 	arg = d.String(math.MaxUint32)
 	if err := d.Err(); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(SampleProgSampleV1SampleEchoAppender); ok {
+		return w.AppendSampleEcho(ctx, arg, b)
 	}
 	res, err := h.SampleEcho(ctx, arg)
 	if err != nil {
@@ -111,6 +162,9 @@ func serveSampleProgSampleV1SampleNot(ctx context.Context, h SampleProgSampleV1H
 	if err := d.Err(); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
 	}
+	if w, ok := h.(SampleProgSampleV1SampleNotAppender); ok {
+		return w.AppendSampleNot(ctx, arg, b)
+	}
 	res, err := h.SampleNot(ctx, arg)
 	if err != nil {
 		return b, err
@@ -123,6 +177,9 @@ func serveSampleProgSampleV1SampleLabel(ctx context.Context, h SampleProgSampleV
 	arg = Label(d.String(BOUND))
 	if err := d.Err(); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(SampleProgSampleV1SampleLabelAppender); ok {
+		return w.AppendSampleLabel(ctx, arg, b)
 	}
 	res, err := h.SampleLabel(ctx, arg)
 	if err != nil {
@@ -138,6 +195,9 @@ func serveSampleProgSampleV1SampleColor(ctx context.Context, h SampleProgSampleV
 	var arg Color
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(SampleProgSampleV1SampleColorAppender); ok {
+		return w.AppendSampleColor(ctx, arg, b)
 	}
 	res, err := h.SampleColor(ctx, arg)
 	if err != nil {
@@ -157,9 +217,33 @@ type SampleProgSampleV2Handler interface {
 	SampleJoin(ctx context.Context, arg1 Label, arg2 ItemList, arg3 int64) (Text, error)
 }
 
+// SampleProgSampleV2SampleCountAppender is a handler that appends the result of SAMPLE_COUNT to reply itself, in XDR:
+// where a handler has this method, it is called in the place of SampleCount.
+type SampleProgSampleV2SampleCountAppender interface {
+	AppendSampleCount(ctx context.Context, arg Number, reply []byte) ([]byte, error)
+}
+
+// SampleProgSampleV2SampleUnionAppender is a handler that appends the result of SAMPLE_UNION to reply itself, in XDR:
+// where a handler has this method, it is called in the place of SampleUnion.
+type SampleProgSampleV2SampleUnionAppender interface {
+	AppendSampleUnion(ctx context.Context, arg ByEnum, reply []byte) ([]byte, error)
+}
+
+// SampleProgSampleV2SampleJoinAppender is a handler that appends the result of SAMPLE_JOIN to reply itself, in XDR:
+// where a handler has this method, it is called in the place of SampleJoin.
+type SampleProgSampleV2SampleJoinAppender interface {
+	AppendSampleJoin(ctx context.Context, arg1 Label, arg2 ItemList, arg3 int64, reply []byte) ([]byte, error)
+}
+
 // RegisterSampleProgSampleV2 makes s serve version SAMPLE_V2 of SAMPLE_PROG with h.
 func RegisterSampleProgSampleV2(s *rpc.Server, h SampleProgSampleV2Handler) {
-	s.Register(SAMPLE_PROG, SAMPLE_V2, rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
+	s.Register(SAMPLE_PROG, SAMPLE_V2, DispatchSampleProgSampleV2(h))
+}
+
+// DispatchSampleProgSampleV2 returns what RegisterSampleProgSampleV2 registers: a handler that reads the arguments
+// of each call, calls h, and writes its result.
+func DispatchSampleProgSampleV2(h SampleProgSampleV2Handler) rpc.Handler {
+	return rpc.HandlerFunc(func(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
 		switch call.Proc {
 		case 0:
 			return reply, nil
@@ -171,7 +255,7 @@ func RegisterSampleProgSampleV2(s *rpc.Server, h SampleProgSampleV2Handler) {
 			return serveSampleProgSampleV2SampleJoin(ctx, h, args, reply)
 		}
 		return reply, rpc.ErrProcUnavail
-	}))
+	})
 }
 
 func serveSampleProgSampleV2SampleCount(ctx context.Context, h SampleProgSampleV2Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
@@ -179,6 +263,9 @@ func serveSampleProgSampleV2SampleCount(ctx context.Context, h SampleProgSampleV
 	arg = Count(d.Uint32())
 	if err := d.Err(); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(SampleProgSampleV2SampleCountAppender); ok {
+		return w.AppendSampleCount(ctx, arg, b)
 	}
 	res, err := h.SampleCount(ctx, arg)
 	if err != nil {
@@ -191,6 +278,9 @@ func serveSampleProgSampleV2SampleUnion(ctx context.Context, h SampleProgSampleV
 	var arg ByEnum
 	if err := arg.DecodeXDR(d); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(SampleProgSampleV2SampleUnionAppender); ok {
+		return w.AppendSampleUnion(ctx, arg, b)
 	}
 	res, err := h.SampleUnion(ctx, arg)
 	if err != nil {
@@ -210,6 +300,9 @@ func serveSampleProgSampleV2SampleJoin(ctx context.Context, h SampleProgSampleV2
 	arg3 = d.Int64()
 	if err := d.Err(); err != nil {
 		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(SampleProgSampleV2SampleJoinAppender); ok {
+		return w.AppendSampleJoin(ctx, arg1, arg2, arg3, b)
 	}
 	res, err := h.SampleJoin(ctx, arg1, arg2, arg3)
 	if err != nil {

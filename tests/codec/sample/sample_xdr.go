@@ -72,6 +72,9 @@ func (v *Color) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns 4.
+func (Color) XDRSize() int { return 4 }
+
 // Count is the typedef count.
 type Count uint32
 
@@ -84,6 +87,11 @@ func (v Count) AppendXDR(b []byte) ([]byte, error) {
 func (v *Count) DecodeXDR(d *xdr.Decoder) error {
 	*v = Count(d.Uint32())
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (Count) XDRSize() int {
+	return 4
 }
 
 // Number is the typedef number.
@@ -103,6 +111,11 @@ func (v *Big) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (Big) XDRSize() int {
+	return 8
+}
+
 // Real is the typedef real.
 type Real float64
 
@@ -117,6 +130,11 @@ func (v *Real) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (Real) XDRSize() int {
+	return 8
+}
+
 // Flag is the typedef flag.
 type Flag bool
 
@@ -129,6 +147,11 @@ func (v Flag) AppendXDR(b []byte) ([]byte, error) {
 func (v *Flag) DecodeXDR(d *xdr.Decoder) error {
 	*v = Flag(d.Bool())
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (Flag) XDRSize() int {
+	return 4
 }
 
 // Tint is the typedef tint.
@@ -152,6 +175,11 @@ func (v *Label) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Label) XDRSize() int {
+	return xdr.OpaqueSize(len(v))
+}
+
 // Text is the typedef text.
 type Text string
 
@@ -170,6 +198,11 @@ func (v *Text) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Text) XDRSize() int {
+	return xdr.OpaqueSize(len(v))
+}
+
 // Key is the typedef key.
 type Key [5]byte
 
@@ -182,6 +215,11 @@ func (v Key) AppendXDR(b []byte) ([]byte, error) {
 func (v *Key) DecodeXDR(d *xdr.Decoder) error {
 	d.FixedOpaque((*v)[:])
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (Key) XDRSize() int {
+	return 8
 }
 
 // Blob is the typedef blob, at most HEX bytes.
@@ -202,6 +240,11 @@ func (v *Blob) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Blob) XDRSize() int {
+	return xdr.OpaqueSize(len(v))
+}
+
 // Triple is the typedef triple.
 type Triple [3]int32
 
@@ -219,6 +262,11 @@ func (v *Triple) DecodeXDR(d *xdr.Decoder) error {
 		(*v)[i] = d.Int32()
 	}
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (Triple) XDRSize() int {
+	return 12
 }
 
 // Labels is the typedef labels, at most SAME items.
@@ -248,6 +296,18 @@ func (v *Labels) DecodeXDR(d *xdr.Decoder) error {
 		}
 	}
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Labels) XDRSize() int {
+	n := 4
+	for i := range v {
+		n += xdr.OpaqueSize(len(v[i]))
+		if n < 0 {
+			return n
+		}
+	}
+	return n
 }
 
 // Keys is the typedef keys.
@@ -281,6 +341,11 @@ func (v *Keys) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Keys) XDRSize() int {
+	return 4 + 8*len(v)
+}
+
 // Palette is the typedef palette, at most 4 items.
 type Palette []Color
 
@@ -312,6 +377,11 @@ func (v *Palette) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Palette) XDRSize() int {
+	return 4 + 4*len(v)
+}
+
 // Hypers is the typedef hypers.
 type Hypers []uint64
 
@@ -339,6 +409,11 @@ func (v *Hypers) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Hypers) XDRSize() int {
+	return 4 + 8*len(v)
+}
+
 // Bytes is the typedef bytes.
 type Bytes []byte
 
@@ -355,6 +430,11 @@ func (v Bytes) AppendXDR(b []byte) ([]byte, error) {
 func (v *Bytes) DecodeXDR(d *xdr.Decoder) error {
 	*v = d.Opaque(math.MaxUint32)
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Bytes) XDRSize() int {
+	return xdr.OpaqueSize(len(v))
 }
 
 // Basics is the struct basics.
@@ -426,6 +506,11 @@ func (v *Basics) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (Basics) XDRSize() int {
+	return 80
+}
+
 // Wide is the struct wide.
 type Wide struct {
 	Q    [16]byte
@@ -456,6 +541,11 @@ func (v *Wide) DecodeXDR(d *xdr.Decoder) error {
 		}
 	}
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Wide) XDRSize() int {
+	return 20 + 16*len(v.More)
 }
 
 // Narrow is the struct narrow.
@@ -535,6 +625,16 @@ func (v *Narrow) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Narrow) XDRSize() int {
+	n := 68
+	n += 4 * len(v.E)
+	if v.G != nil {
+		n += 4
+	}
+	return n
+}
+
 // NestedWay is the enum nested_way.
 type NestedWay int32
 
@@ -577,6 +677,9 @@ func (v *NestedWay) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns 4.
+func (NestedWay) XDRSize() int { return 4 }
+
 // NestedWhereDeep is the struct nested_where_deep.
 type NestedWhereDeep struct {
 	Z Label
@@ -595,6 +698,11 @@ func (v NestedWhereDeep) AppendXDR(b []byte) ([]byte, error) {
 func (v *NestedWhereDeep) DecodeXDR(d *xdr.Decoder) error {
 	v.Z = Label(d.String(BOUND))
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v NestedWhereDeep) XDRSize() int {
+	return xdr.OpaqueSize(len(v.Z))
 }
 
 // NestedWhere is the struct nested_where.
@@ -633,6 +741,18 @@ func (v *NestedWhere) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v NestedWhere) XDRSize() int {
+	n := 8
+	for i := range v.Deep {
+		n += v.Deep[i].XDRSize()
+		if n < 0 {
+			return n
+		}
+	}
+	return n
+}
+
 // NestedRest is the union nested_rest: Kind says which of the other fields counts.
 type NestedRest struct {
 	Kind  uint16
@@ -643,6 +763,15 @@ type NestedRest struct {
 // NewNestedRestAgain returns the NestedRest whose Kind is 7.
 func NewNestedRestAgain(again *Nested) NestedRest {
 	return NestedRest{Kind: 7, Again: again}
+}
+
+// AsAgain returns Again and true of a NestedRest whose Kind is 7.
+func (v NestedRest) AsAgain() (_ *Nested, ok bool) {
+	switch v.Kind {
+	case 7:
+		return v.Again, true
+	}
+	return
 }
 
 // NewNestedRestDefault returns the NestedRest whose Kind has no arm of its own.
@@ -697,6 +826,9 @@ func (v *NestedRest) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v NestedRest) XDRSize() int { return xdr.Measure(v) }
+
 // Nested is the struct nested.
 type Nested struct {
 	Way   NestedWay
@@ -739,6 +871,9 @@ func (v *Nested) DecodeXDR(d *xdr.Decoder) error {
 	return v.Rest.DecodeXDR(d)
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Nested) XDRSize() int { return xdr.Measure(v) }
+
 // Only is the union only: C says which of the other fields counts.
 type Only struct {
 	C int8
@@ -748,6 +883,15 @@ type Only struct {
 // NewOnlyS returns the Only whose C has no arm of its own.
 func NewOnlyS(d int8, v int16) Only {
 	return Only{C: d, S: v}
+}
+
+// AsS returns S and true of a Only whose C has no arm of its own.
+func (v Only) AsS() (_ int16, ok bool) {
+	switch v.C {
+	default:
+		return v.S, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -769,6 +913,16 @@ func (v *Only) DecodeXDR(d *xdr.Decoder) error {
 		v.S = d.Int16()
 	}
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Only) XDRSize() int {
+	n := 4
+	switch v.C {
+	default:
+		n += 4
+	}
+	return n
 }
 
 // Arrays is the struct arrays.
@@ -890,6 +1044,27 @@ func (v *Arrays) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Arrays) XDRSize() int {
+	n := 100
+	n += xdr.OpaqueSize(len(v.Name))
+	n += xdr.OpaqueSize(len(v.LongName))
+	n += xdr.OpaqueSize(len(v.Plain))
+	n += v.Data.XDRSize()
+	n += xdr.OpaqueSize(len(v.Rest))
+	n += v.Names.XDRSize()
+	n += v.Ids.XDRSize()
+	n += v.Colors.XDRSize()
+	for i := range v.Two {
+		n += xdr.OpaqueSize(len(v.Two[i]))
+		if n < 0 {
+			return n
+		}
+	}
+	n += 8 * len(v.Words)
+	return n
+}
+
 // Type is the struct type.
 //
 // Names that Go cannot have as they are.
@@ -959,6 +1134,23 @@ func decodeTypeList(d *xdr.Decoder, p **Type) error {
 		p = &v.Chan
 	}
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Type) XDRSize() int {
+	return 8 + sizeTypeList(v.Chan)
+}
+
+// sizeTypeList returns how many bytes appendTypeList appends, less than 0 where it fails.
+func sizeTypeList(v *Type) int {
+	n := 4
+	for nodes := 0; v != nil; v = v.Chan {
+		if nodes++; nodes > xdr.MaxNodes {
+			return xdr.NoSize
+		}
+		n += 12
+	}
+	return n
 }
 
 // Optionals is the struct optionals.
@@ -1031,6 +1223,25 @@ func (v *Optionals) DecodeXDR(d *xdr.Decoder) error {
 		}
 	}
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Optionals) XDRSize() int {
+	n := 16
+	if v.Number != nil {
+		n += 4
+	}
+	if v.Name != nil {
+		n += xdr.OpaqueSize(len((*v.Name)))
+	}
+	if v.Tone != nil {
+		n += 4
+	}
+	n += sizeTypeList(v.List)
+	if v.Id != nil {
+		n += 8
+	}
+	return n
 }
 
 // Item is the struct item.
@@ -1106,6 +1317,30 @@ func decodeItemList(d *xdr.Decoder, p **Item) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Item) XDRSize() int {
+	n := 0
+	n += xdr.OpaqueSize(len(v.Name))
+	n += sizeItemList(v.Next)
+	return n
+}
+
+// sizeItemList returns how many bytes appendItemList appends, less than 0 where it fails.
+func sizeItemList(v *Item) int {
+	n := 4
+	for nodes := 0; v != nil; v = v.Next {
+		if nodes++; nodes > xdr.MaxNodes {
+			return xdr.NoSize
+		}
+		n += 4
+		n += xdr.OpaqueSize(len(v.Name))
+		if n < 0 {
+			return n
+		}
+	}
+	return n
+}
+
 // ItemList is the typedef item_list: nil, or one Item.
 type ItemList = *Item
 
@@ -1117,6 +1352,11 @@ func AppendItemList(b []byte, v ItemList) ([]byte, error) {
 // DecodeItemList reads *v.
 func DecodeItemList(d *xdr.Decoder, v *ItemList) error {
 	return decodeItemList(d, v)
+}
+
+// SizeItemList returns how many bytes AppendItemList appends, less than 0 where it fails for depth or length.
+func SizeItemList(v ItemList) int {
+	return sizeItemList(v)
 }
 
 // Chain is the struct chain.
@@ -1187,6 +1427,30 @@ func decodeChainList(d *xdr.Decoder, p **Chain) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Chain) XDRSize() int {
+	n := 0
+	n += sizeItemList(v.Inner)
+	n += sizeChainList(v.Next)
+	return n
+}
+
+// sizeChainList returns how many bytes appendChainList appends, less than 0 where it fails.
+func sizeChainList(v *Chain) int {
+	n := 4
+	for nodes := 0; v != nil; v = v.Next {
+		if nodes++; nodes > xdr.MaxNodes {
+			return xdr.NoSize
+		}
+		n += 4
+		n += sizeItemList(v.Inner)
+		if n < 0 {
+			return n
+		}
+	}
+	return n
+}
+
 // Lists is the struct lists.
 type Lists struct {
 	First  ItemList
@@ -1233,6 +1497,21 @@ func (v *Lists) DecodeXDR(d *xdr.Decoder) error {
 		return err
 	}
 	return decodeChainList(d, &v.Chains)
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Lists) XDRSize() int {
+	n := 4
+	n += sizeItemList(v.First)
+	for i := range v.Others {
+		n += sizeItemList(v.Others[i])
+		if n < 0 {
+			return n
+		}
+	}
+	n += v.One.XDRSize()
+	n += sizeChainList(v.Chains)
+	return n
 }
 
 // Tree is the struct tree.
@@ -1318,6 +1597,14 @@ func decodeTreeList(d *xdr.Decoder, p **Tree) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Tree) XDRSize() int { return xdr.Measure(v) }
+
+// sizeTreeList returns how many bytes appendTreeList appends, less than 0 where it fails.
+func sizeTreeList(v *Tree) int {
+	return xdr.Measure(xdr.AppendFunc(func(b []byte) ([]byte, error) { return appendTreeList(b, v, 0) }))
+}
+
 // Bush is the struct bush.
 type Bush struct {
 	Value int32
@@ -1366,6 +1653,9 @@ func (v *Bush) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Bush) XDRSize() int { return xdr.Measure(v) }
+
 // Expression is the union expression: Op says which of the other fields counts.
 type Expression struct {
 	Op   Color
@@ -1379,9 +1669,27 @@ func NewExpressionLeaf(leaf int32) Expression {
 	return Expression{Op: RED, Leaf: leaf}
 }
 
+// AsLeaf returns Leaf and true of a Expression whose Op is RED.
+func (v Expression) AsLeaf() (_ int32, ok bool) {
+	switch v.Op {
+	case RED:
+		return v.Leaf, true
+	}
+	return
+}
+
 // NewExpressionBoth returns the Expression whose Op is one of GREEN, BLUE.
 func NewExpressionBoth(op Color, both *Operands) Expression {
 	return Expression{Op: op, Both: both}
+}
+
+// AsBoth returns Both and true of a Expression whose Op is one of GREEN, BLUE.
+func (v Expression) AsBoth() (_ *Operands, ok bool) {
+	switch v.Op {
+	case GREEN, BLUE:
+		return v.Both, true
+	}
+	return
 }
 
 // NewExpressionDefault returns the Expression whose Op has no arm of its own.
@@ -1444,6 +1752,9 @@ func (v *Expression) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Expression) XDRSize() int { return xdr.Measure(v) }
+
 // Operands is the struct operands.
 type Operands struct {
 	Left  Expression
@@ -1479,6 +1790,9 @@ func (v *Operands) DecodeXDR(d *xdr.Decoder) error {
 	return v.Right.DecodeXDR(d)
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Operands) XDRSize() int { return xdr.Measure(v) }
+
 // Shape is the union shape: Kind says which of the other fields counts.
 //
 // Recursion through the arms of a union, to itself and by a list.
@@ -1495,14 +1809,41 @@ func NewShapeInner(inner *Shape) Shape {
 	return Shape{Kind: 1, Inner: inner}
 }
 
+// AsInner returns Inner and true of a Shape whose Kind is 1.
+func (v Shape) AsInner() (_ *Shape, ok bool) {
+	switch v.Kind {
+	case 1:
+		return v.Inner, true
+	}
+	return
+}
+
 // NewShapeParts returns the Shape whose Kind is 2.
 func NewShapeParts(parts []Shape) Shape {
 	return Shape{Kind: 2, Parts: parts}
 }
 
+// AsParts returns Parts and true of a Shape whose Kind is 2.
+func (v Shape) AsParts() (_ []Shape, ok bool) {
+	switch v.Kind {
+	case 2:
+		return v.Parts, true
+	}
+	return
+}
+
 // NewShapeStack returns the Shape whose Kind is 3.
 func NewShapeStack(stack *Layer) Shape {
 	return Shape{Kind: 3, Stack: stack}
+}
+
+// AsStack returns Stack and true of a Shape whose Kind is 3.
+func (v Shape) AsStack() (_ *Layer, ok bool) {
+	switch v.Kind {
+	case 3:
+		return v.Stack, true
+	}
+	return
 }
 
 // NewShapeDefault returns the Shape whose Kind has no arm of its own.
@@ -1584,6 +1925,9 @@ func (v *Shape) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Shape) XDRSize() int { return xdr.Measure(v) }
+
 // Layer is the struct layer.
 type Layer struct {
 	Top   Shape
@@ -1662,6 +2006,14 @@ func decodeLayerList(d *xdr.Decoder, p **Layer) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Layer) XDRSize() int { return xdr.Measure(v) }
+
+// sizeLayerList returns how many bytes appendLayerList appends, less than 0 where it fails.
+func sizeLayerList(v *Layer) int {
+	return xdr.Measure(xdr.AppendFunc(func(b []byte) ([]byte, error) { return appendLayerList(b, v, 0) }))
+}
+
 // Drawing is the struct drawing.
 type Drawing struct {
 	First Layer
@@ -1685,6 +2037,14 @@ func (v *Drawing) DecodeXDR(d *xdr.Decoder) error {
 	return v.Last.DecodeXDR(d)
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v Drawing) XDRSize() int {
+	n := 0
+	n += v.First.XDRSize()
+	n += v.Last.XDRSize()
+	return n
+}
+
 // ByBool is the union by_bool: Ok says which of the other fields counts.
 //
 // Discriminants of every kind.
@@ -1697,6 +2057,15 @@ type ByBool struct {
 // NewByBoolValue returns the ByBool whose Ok is TRUE.
 func NewByBoolValue(value Basics) ByBool {
 	return ByBool{Ok: true, Value: value}
+}
+
+// AsValue returns Value and true of a ByBool whose Ok is TRUE.
+func (v ByBool) AsValue() (_ Basics, ok bool) {
+	switch v.Ok {
+	case true:
+		return v.Value, true
+	}
+	return
 }
 
 // NewByBoolFalse returns the ByBool whose Ok is FALSE.
@@ -1736,6 +2105,17 @@ func (v *ByBool) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v ByBool) XDRSize() int {
+	n := 4
+	switch v.Ok {
+	case true:
+		n += 80
+	case false:
+	}
+	return n
+}
+
 // ByFlag is the union by_flag: Ok says which of the other fields counts.
 type ByFlag struct {
 	Ok    Flag
@@ -1746,6 +2126,15 @@ type ByFlag struct {
 // NewByFlagItems returns the ByFlag whose Ok is TRUE.
 func NewByFlagItems(items ItemList) ByFlag {
 	return ByFlag{Ok: true, Items: items}
+}
+
+// AsItems returns Items and true of a ByFlag whose Ok is TRUE.
+func (v ByFlag) AsItems() (_ ItemList, ok bool) {
+	switch v.Ok {
+	case true:
+		return v.Items, true
+	}
+	return
 }
 
 // NewByFlagDefault returns the ByFlag whose Ok has no arm of its own.
@@ -1781,6 +2170,17 @@ func (v *ByFlag) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v ByFlag) XDRSize() int {
+	n := 4
+	switch v.Ok {
+	case true:
+		n += sizeItemList(v.Items)
+	default:
+	}
+	return n
+}
+
 // ByInt is the union by_int: Kind says which of the other fields counts.
 type ByInt struct {
 	Kind int32
@@ -1799,9 +2199,27 @@ func NewByIntNegative(kind int32, negative Label) ByInt {
 	return ByInt{Kind: kind, Negative: negative}
 }
 
+// AsNegative returns Negative and true of a ByInt whose Kind is one of -1, MINUS.
+func (v ByInt) AsNegative() (_ Label, ok bool) {
+	switch v.Kind {
+	case -1, MINUS:
+		return v.Negative, true
+	}
+	return
+}
+
 // NewByIntWide returns the ByInt whose Kind is HEX.
 func NewByIntWide(wide []byte) ByInt {
 	return ByInt{Kind: HEX, Wide: wide}
+}
+
+// AsWide returns Wide and true of a ByInt whose Kind is HEX.
+func (v ByInt) AsWide() (_ []byte, ok bool) {
+	switch v.Kind {
+	case HEX:
+		return v.Wide, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -1840,6 +2258,19 @@ func (v *ByInt) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v ByInt) XDRSize() int {
+	n := 4
+	switch v.Kind {
+	case 0:
+	case -1, MINUS:
+		n += xdr.OpaqueSize(len(v.Negative))
+	case HEX:
+		n += xdr.OpaqueSize(len(v.Wide))
+	}
+	return n
+}
+
 // ByUnsigned is the union by_unsigned: Kind says which of the other fields counts.
 type ByUnsigned struct {
 	Kind    uint32
@@ -1853,14 +2284,43 @@ func NewByUnsignedNumbers(numbers []uint64) ByUnsigned {
 	return ByUnsigned{Kind: 1, Numbers: numbers}
 }
 
+// AsNumbers returns Numbers and true of a ByUnsigned whose Kind is 1.
+func (v ByUnsigned) AsNumbers() (_ []uint64, ok bool) {
+	switch v.Kind {
+	case 1:
+		return v.Numbers, true
+	}
+	return
+}
+
 // NewByUnsignedRoot returns the ByUnsigned whose Kind is 4294967295.
 func NewByUnsignedRoot(root *Tree) ByUnsigned {
 	return ByUnsigned{Kind: 4294967295, Root: root}
 }
 
+// AsRoot returns Root and true of a ByUnsigned whose Kind is 4294967295.
+func (v ByUnsigned) AsRoot() (_ *Tree, ok bool) {
+	switch v.Kind {
+	case 4294967295:
+		return v.Root, true
+	}
+	return
+}
+
 // NewByUnsignedOther returns the ByUnsigned whose Kind has no arm of its own.
 func NewByUnsignedOther(kind uint32, other Arrays) ByUnsigned {
 	return ByUnsigned{Kind: kind, Other: other}
+}
+
+// AsOther returns Other and true of a ByUnsigned whose Kind has no arm of its own.
+func (v ByUnsigned) AsOther() (_ Arrays, ok bool) {
+	switch v.Kind {
+	case 1:
+	case 4294967295:
+	default:
+		return v.Other, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -1912,6 +2372,21 @@ func (v *ByUnsigned) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v ByUnsigned) XDRSize() int {
+	n := 4
+	switch v.Kind {
+	case 1:
+		n += 4
+		n += 8 * len(v.Numbers)
+	case 4294967295:
+		n += sizeTreeList(v.Root)
+	default:
+		n += v.Other.XDRSize()
+	}
+	return n
+}
+
 // ByShort is the union by_short: Kind says which of the other fields counts.
 type ByShort struct {
 	Kind   int16
@@ -1925,9 +2400,27 @@ func NewByShortLowest(lowest int32) ByShort {
 	return ByShort{Kind: -32768, Lowest: lowest}
 }
 
+// AsLowest returns Lowest and true of a ByShort whose Kind is -32768.
+func (v ByShort) AsLowest() (_ int32, ok bool) {
+	switch v.Kind {
+	case -32768:
+		return v.Lowest, true
+	}
+	return
+}
+
 // NewByShortAll returns the ByShort whose Kind is 7.
 func NewByShortAll(all Narrow) ByShort {
 	return ByShort{Kind: 7, All: all}
+}
+
+// AsAll returns All and true of a ByShort whose Kind is 7.
+func (v ByShort) AsAll() (_ Narrow, ok bool) {
+	switch v.Kind {
+	case 7:
+		return v.All, true
+	}
+	return
 }
 
 // NewByShortDefault returns the ByShort whose Kind has no arm of its own.
@@ -1967,6 +2460,19 @@ func (v *ByShort) DecodeXDR(d *xdr.Decoder) error {
 	return d.Err()
 }
 
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v ByShort) XDRSize() int {
+	n := 4
+	switch v.Kind {
+	case -32768:
+		n += 4
+	case 7:
+		n += v.All.XDRSize()
+	default:
+	}
+	return n
+}
+
 // ByEnum is the union by_enum: C says which of the other fields counts.
 type ByEnum struct {
 	C    Tint
@@ -1979,9 +2485,27 @@ func NewByEnumRed(red Triple) ByEnum {
 	return ByEnum{C: RED, Red: red}
 }
 
+// AsRed returns Red and true of a ByEnum whose C is RED.
+func (v ByEnum) AsRed() (_ Triple, ok bool) {
+	switch v.C {
+	case RED:
+		return v.Red, true
+	}
+	return
+}
+
 // NewByEnumBlue returns the ByEnum whose C is BLUE.
 func NewByEnumBlue(blue Bush) ByEnum {
 	return ByEnum{C: BLUE, Blue: blue}
+}
+
+// AsBlue returns Blue and true of a ByEnum whose C is BLUE.
+func (v ByEnum) AsBlue() (_ Bush, ok bool) {
+	switch v.C {
+	case BLUE:
+		return v.Blue, true
+	}
+	return
 }
 
 // AppendXDR appends v.
@@ -2024,6 +2548,18 @@ func (v *ByEnum) DecodeXDR(d *xdr.Decoder) error {
 		d.Fail(xdr.UnionError("by_enum", int64(v.C)))
 	}
 	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v ByEnum) XDRSize() int {
+	n := 4
+	switch v.C {
+	case RED:
+		n += 12
+	case BLUE:
+		n += v.Blue.XDRSize()
+	}
+	return n
 }
 
 // Numbers of the program SAMPLE_PROG, its versions and procedures.
