@@ -129,8 +129,12 @@ func (c *checker) sizes() {
 		defer func() { state[d] = 2 }()
 		for _, f := range parts(d) {
 			inside := f.shape == one || f.shape == fixed || isAlias(d) && isAlias(f.typ.decl)
+			instead := "'*" + f.name + "' or '" + f.name + "<>' may hold it, where the wire has the flag or the count"
+			if isAlias(d) && isAlias(f.typ.decl) {
+				instead = "one of these typedefs has to be a struct"
+			}
 			if inside && f.typ.decl != nil && !visit(f.typ.decl) {
-				c.errorf(f.pos, "'%s' contains itself: its size is infinite", d.head().name)
+				c.errorf(f.pos, "'%s' contains itself: its size is infinite, in Go as in C, which compiles no such type; %s", d.head().name, instead)
 			}
 		}
 		return true

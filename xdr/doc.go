@@ -15,8 +15,8 @@
 //
 // A value is written by appending to a byte slice (AppendUint32 and its
 // siblings) and read by a [Decoder], which keeps its first error. The code that
-// rpcgen writes for a type is an [Appender], a [Sizer] and a [DecoderFrom]; [Marshal] and
-// [Unmarshal] do one whole value.
+// rpcgen writes for a type is an [Appender], a [Sizer] and a [DecoderFrom];
+// [Marshal] and [Unmarshal] do one whole value.
 //
 // # What a decoded value costs
 //
