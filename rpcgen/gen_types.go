@@ -238,6 +238,10 @@ func (g *generator) makers(d *unionDecl) {
 func (g *generator) accessor(d *unionDecl, a *arm, which string) {
 	name, field, as := g.typeNames[d], g.names.fields[a.field], g.names.getters[a]
 	disc := g.names.fields[d.disc]
+	if len(d.arms) == 1 && a == d.deflt { // it has every value
+		g.pf("// %s returns %s and true.\nfunc (v %s) %s() (_ %s, ok bool) {\nreturn v.%s, true\n}\n\n", as, field, name, as, g.goType(a.field), field)
+		return
+	}
 	g.pf("// %s returns %s and true of a %s %s.\nfunc (v %s) %s() (_ %s, ok bool) {\nswitch v.%s {\n", as, field, name, which, name, as, g.goType(a.field), disc)
 	for _, other := range d.arms {
 		switch {

@@ -885,13 +885,9 @@ func NewOnlyS(d int8, v int16) Only {
 	return Only{C: d, S: v}
 }
 
-// AsS returns S and true of a Only whose C has no arm of its own.
+// AsS returns S and true.
 func (v Only) AsS() (_ int16, ok bool) {
-	switch v.C {
-	default:
-		return v.S, true
-	}
-	return
+	return v.S, true
 }
 
 // AppendXDR appends v.
