@@ -77,8 +77,16 @@ type Catalog interface {
 
 	// AddSlave adds the slave or changes its priority and protocol.
 	// For a static slave (protocol 1) ids says what it holds, as inclusive spans;
-	// they become known ids.
+	// they become known ids, and nobody else may hold one: see Claim.
 	AddSlave(ctx context.Context, s Slave, ids []Span) error
+	// Claim is AddSlave of a static slave that shares ids with others, or takes
+	// them over. revision is above that of every copy that they lose; 0: they lose
+	// none. ErrTaken where an id is held or written by others and the claim does
+	// not say that it may be.
+	Claim(ctx context.Context, s Slave, c Claim) (revision uint64, err error)
+	// Remove forgets a static slave, and with forget what it alone holds, else
+	// that is ErrOnlyHolder; or a slave that never served, else that is ErrServed.
+	Remove(ctx context.Context, addr string, forget bool) error
 	// SetState notes what the slave can do now, and the ids of its that are
 	// missing (nil: none). Not durable.
 	SetState(addr string, st State, problem string)

@@ -13,6 +13,12 @@ var (
 	ErrProtocol = errors.New("catalog: slave is known with another protocol")
 	// ErrNoSlaves: no slave that can be written to has joined.
 	ErrNoSlaves = errors.New("catalog: no slave has joined that could hold a vector")
+	// ErrTaken: an id that is claimed for a static slave is held by others, or is being written.
+	ErrTaken = errors.New("catalog: the id is taken")
+	// ErrOnlyHolder: to remove the slave would forget vectors, and that was not asked for.
+	ErrOnlyHolder = errors.New("catalog: the only holder of vectors")
+	// ErrServed: the slave has served, so what it holds has to be moved before it is removed.
+	ErrServed = errors.New("catalog: the slave has served")
 	// ErrInvalid: what was asked makes no sense, whatever the state of the cluster.
 	ErrInvalid = errors.New("catalog: invalid")
 	// ErrClosed: the catalog was closed.

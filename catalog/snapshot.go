@@ -12,6 +12,7 @@ type Snapshot struct {
 	epoch   uint64
 	slaves  []Slave
 	missing []*btree.Set[uint64] // a slave each; nil: none
+	spans   [][]Span             // a slave each; nil but for static ones
 	index   map[string]int       // address to place in slaves
 	place   []int                // number of a slave to its place in slaves
 	ids     idMap

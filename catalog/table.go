@@ -38,7 +38,7 @@ type Table struct {
 type slaveEntry struct {
 	Slave
 	number  uint32
-	spans   []Span             // of a static slave
+	spans   []Span             // of a static slave; replaced, never changed
 	missing *btree.Set[uint64] // private
 	shown   *btree.Set[uint64] // its copy for snapshots; nil: none
 }
@@ -62,6 +62,7 @@ func (t *Table) Snapshot() *Snapshot {
 		epoch:   t.epoch,
 		slaves:  make([]Slave, len(t.slaves)),
 		missing: make([]*btree.Set[uint64], len(t.slaves)),
+		spans:   make([][]Span, len(t.slaves)),
 		index:   t.index,
 		place:   t.place,
 		ids:     t.ids.copy(),
@@ -73,6 +74,7 @@ func (t *Table) Snapshot() *Snapshot {
 	for i, e := range t.slaves {
 		s.slaves[i] = e.Slave
 		s.missing[i] = e.shown
+		s.spans[i] = e.spans
 	}
 	return s
 }
@@ -80,10 +82,13 @@ func (t *Table) Snapshot() *Snapshot {
 // SetEpoch sets what Snapshot.Epoch returns.
 func (t *Table) SetEpoch(epoch uint64) { t.epoch = epoch }
 
-// Check says whether PutSlave would take the slave, and whether it would change
-// anything.
-func (t *Table) Check(s Slave, ids []Span) (changes bool, err error) {
-	if err := checkSlave(s, ids); err != nil {
+// Check says whether PutSlave would take the slave with what it claims, and
+// whether that would change anything.
+func (t *Table) Check(s Slave, c Claim) (changes bool, err error) {
+	if err := checkSlave(s, c.IDs); err != nil {
+		return false, err
+	}
+	if err := t.checkClaim(s, c); err != nil {
 		return false, err
 	}
 	e := t.byAddr[s.Addr]
@@ -93,7 +98,7 @@ func (t *Table) Check(s Slave, ids []Span) (changes bool, err error) {
 	if e.Protocol != s.Protocol && e.Members > 0 {
 		return false, fmt.Errorf("%w: %s holds %d vectors with protocol %d", ErrProtocol, s.Addr, e.Members, e.Protocol)
 	}
-	same := e.Protocol == s.Protocol && slices.Equal(e.spans, MergeSpans(ids)) &&
+	same := e.Protocol == s.Protocol && slices.Equal(e.spans, MergeSpans(c.IDs)) && !(c.Alone && len(c.Known) > 0) &&
 		(e.Priority == nil) == (s.Priority == nil) && (s.Priority == nil || *e.Priority == *s.Priority)
 	return !same, nil
 }
@@ -148,11 +153,8 @@ func (t *Table) PutSlave(number uint32, s Slave, ids []Span) {
 		e.Priority = &p
 	}
 	ids = MergeSpans(ids)
-	if slices.Equal(ids, e.spans) {
-		return
-	}
-	eachID(e.spans, func(id uint64) { t.claim(id, e, false) })
-	eachID(ids, func(id uint64) { t.claim(id, e, true) })
+	eachID(SubtractSpans(e.spans, ids), func(id uint64) { t.claim(id, e, false) })
+	eachID(SubtractSpans(ids, e.spans), func(id uint64) { t.claim(id, e, true) })
 	e.spans = ids
 }
 

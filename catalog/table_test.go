@@ -16,7 +16,7 @@ func priority(p int32) *int32 { return &p }
 func table(t *testing.T) *Table {
 	tab := NewTable()
 	for i, s := range twos("127.0.0.10", "127.0.0.2", "beta") {
-		changes, err := tab.Check(s, nil)
+		changes, err := tab.Check(s, Claim{})
 		require.True(t, changes)
 		require.NoError(t, err)
 		tab.PutSlave(uint32(i+1), s, nil)
@@ -102,7 +102,7 @@ func TestTableCheck(t *testing.T) {
 		{"TooManyIdsTogether", Slave{Addr: "d", Protocol: 1}, []Span{{0, 0}, {2, MaxStaticIDs + 1}}, false, ErrInvalid},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			changes, err := tab.Check(c.slave, c.ids)
+			changes, err := tab.Check(c.slave, Claim{IDs: c.ids})
 			require.ErrorIs(t, err, c.is)
 			require.Equal(t, c.changes, changes)
 		})

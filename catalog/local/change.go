@@ -19,44 +19,6 @@ func (c *Catalog) view(f func(*catalog.Table) error) error {
 	return f(c.table)
 }
 
-// AddSlave adds the slave or changes it; what is as it was costs no write.
-func (c *Catalog) AddSlave(ctx context.Context, s catalog.Slave, ids []catalog.Span) error {
-	changes := false
-	check := func(*bbolt.Tx) error {
-		return c.view(func(t *catalog.Table) (err error) {
-			changes, err = t.Check(s, ids)
-			return err
-		})
-	}
-	if err := check(nil); err != nil || !changes {
-		return err
-	}
-	ids = catalog.MergeSpans(ids)
-	var number uint32
-	var epoch uint64
-	return c.write(ctx, &op{
-		alone: true,
-		check: check,
-		store: func(tx *bbolt.Tx) (err error) {
-			if number, err = c.number(tx, s.Addr); err != nil {
-				return err
-			}
-			v, err := encodeSlave(number, s, ids)
-			if err != nil {
-				return err
-			}
-			if epoch, err = next(tx, keyEpoch, 0); err != nil {
-				return err
-			}
-			return tx.Bucket(bucketSlaves).Put([]byte(s.Addr), v)
-		},
-		apply: func(t *catalog.Table) {
-			t.PutSlave(number, s, ids)
-			t.SetEpoch(epoch)
-		},
-	})
-}
-
 // number returns the slave's number, or a new one.
 func (c *Catalog) number(tx *bbolt.Tx, addr string) (number uint32, err error) {
 	known := false

@@ -151,7 +151,7 @@ func (l *loader) slave(k, v []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, err := l.table.Check(s, ids); err != nil {
+	if _, err := l.table.Check(s, catalog.Claim{IDs: ids}); err != nil {
 		return err
 	}
 	if number == 0 || number > maxNumber || l.numbers[number] {

@@ -19,8 +19,8 @@ import (
 //
 // A vectorRecord is a byte of flags (1: pinned, 2: with a revision), uvarint bytes,
 // uvarint revision where there is one, holders, and the name up to the end. Holders
-// are a uvarint count and a uvarint number each. What static slaves hold is in
-// their own records alone. Format 1 has no revisions.
+// are a uvarint count and a uvarint number each; none, where a static slave took the
+// vector over. What static slaves hold is in their own records alone. Format 1 has no revisions.
 var (
 	bucketMeta    = []byte("meta")
 	bucketSlaves  = []byte("slaves")
