@@ -215,3 +215,17 @@ func (c *Client) Join(ctx context.Context, req structs.JoinRequest) (structs.Joi
 	}
 	return res.Answer, nil
 }
+
+// Remove takes a C handler out of the cluster, or a slave that never served.
+// Vectors that nobody else holds are forgotten with it where that is asked for,
+// else they are the reason of an error.
+func (c *Client) Remove(ctx context.Context, req structs.RemoveChange) (structs.ChangeAnswer, error) {
+	res, err := c.master.MasterChange(ctx, structs.ChangeRequest{Kind: structs.CHANGE_REMOVE, Remove: req})
+	if err != nil {
+		return structs.ChangeAnswer{}, fmt.Errorf("client: remove %s: %w", req.Addr, err)
+	}
+	if res.Status != structs.QUERY_OK {
+		return structs.ChangeAnswer{}, refused(res.Status, res.Failure)
+	}
+	return res.Answer, nil
+}

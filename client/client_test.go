@@ -142,6 +142,8 @@ func TestFailedCallsSayWhatWasTried(t *testing.T) {
 	require.EqualError(t, err, "client: status: gone")
 	_, err = c.Join(t.Context(), structs.JoinRequest{Addr: "h"})
 	require.EqualError(t, err, "client: join h: gone")
+	_, err = c.Remove(t.Context(), structs.RemoveChange{Addr: "h"})
+	require.EqualError(t, err, "client: remove h: gone")
 	require.EqualError(t, c.Members(t.Context(), 0, nil), "client: members: gone")
 	var failed *CallError
 	require.ErrorAs(t, err, &failed)

@@ -54,6 +54,7 @@ func TestJoinIsIdempotent(t *testing.T) {
 		{Addr: "10.0.0.4", Protocol: 3},
 		{Addr: "10.0.0.4", Protocol: 2, Ids: []structs.IdRange{{}}},
 		{Addr: "10.0.0.4", Protocol: 1},
+		{Addr: "10.0.0.4", Protocol: 2, Replace: true},
 	} {
 		r, err := w.client.MasterJoin(w.ctx(), req)
 		require.NoError(t, err)
@@ -62,8 +63,13 @@ func TestJoinIsIdempotent(t *testing.T) {
 	}
 	require.Len(t, w.m.status().Slaves, 3)
 
-	// One that cannot be reached is a member, and down.
+	// One that cannot be reached is a member where that is meant, and down.
 	r, err := w.client.MasterJoin(w.ctx(), structs.JoinRequest{Addr: "10.0.0.4", Protocol: 2})
+	require.NoError(t, err)
+	require.Equal(t, structs.QUERY_FAILED, r.Status)
+	require.Contains(t, r.Failure.Message, "--force")
+	require.Len(t, w.m.status().Slaves, 3)
+	r, err = w.client.MasterJoin(w.ctx(), structs.JoinRequest{Addr: "10.0.0.4", Protocol: 2, Force: true})
 	require.NoError(t, err)
 	require.Equal(t, structs.QUERY_OK, r.Status)
 	require.Greater(t, r.Answer.Epoch, a.Epoch)

@@ -58,6 +58,7 @@ type Config struct {
 	unregistered bool                                  // leave the host's portmapper alone
 	settle       time.Duration                         // after its start, for slaves to register again; 0: two of their rounds
 	wrap         func(catalog.Catalog) catalog.Catalog // nil: the catalog as it is
+	lookup       func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
 // Check returns all that is wrong with the configuration, joined.
@@ -106,6 +107,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Portmap != "" && c.Portmap != "auto" && c.Portmap != "off" {
 		fault("portmap %q is neither auto nor off", c.Portmap)
+	}
+	if c.lookup == nil {
+		c.lookup = lookup
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -302,9 +302,15 @@ func (s fakeV2) leg(ctx context.Context, machine string, list structs.MachineVec
 	var res structs.RowsResponse
 	args := structs.HandleQuery2Args{List: list, Format: structs.BITMAP_ROARING, MaxAbsent: most}
 	var err error
-	if machine == s.addr {
+	s.fleet.mu.Lock()
+	other := s.fleet.slaves[machine]
+	s.fleet.mu.Unlock()
+	switch {
+	case machine == s.addr:
 		res, err = s.HandleQuery(ctx, args)
-	} else {
+	case other != nil && other.protocol == 1:
+		return s.static(ctx, machine, list, part)
+	default:
 		err = s.fleet.pool.Call(ctx, machine, func(ctx context.Context, c rpc.Caller) (err error) {
 			res, err = structs.NewSlaveProgSlaveV2Client(c).HandleQuery(ctx, args)
 			return err
@@ -320,6 +326,23 @@ func (s fakeV2) leg(ctx context.Context, machine string, list structs.MachineVec
 	b, err := rows.Decode(&res.Leg.Rows)
 	require.NoError(s.fleet.t, err)
 	part.Or(b)
+	return nil
+}
+
+// static takes the vectors of a C handler.
+func (s fakeV2) static(ctx context.Context, machine string, list structs.MachineVecList, part *vector.Bitmap) *structs.Coordinate2Response {
+	for n := list; n != nil; n = n.Next {
+		var res structs.QueryReturnValue
+		err := s.fleet.pool.CallOnce(ctx, machine, testHop, func(ctx context.Context, c rpc.Caller) (err error) {
+			res, err = structs.NewSlaveProgSlaveV1Client(c).HandleQuery(ctx, structs.HandleQueryArgs{List: &structs.MachineVecNode{MachineAddr: machine, Vector: n.Vector}})
+			return err
+		})
+		if err != nil || res.FailedMachine != "" {
+			return &structs.Coordinate2Response{Status: structs.QUERY_FAILED, Failure: structs.QueryFailure{
+				Message: fmt.Sprint(machine, " failed: ", err), FailedMachines: []structs.MachineName{structs.MachineName(machine)}}}
+		}
+		part.Or(vector.FromWord(uint64(res.Vector)))
+	}
 	return nil
 }
 

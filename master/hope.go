@@ -168,6 +168,8 @@ func (r *run) unavailable(u unread) structs.QueryResponse {
 func (r *run) whyNot(snap *catalog.Snapshot, addr string, pending bool) string {
 	s, _ := snap.Slave(addr)
 	switch {
+	case s.State == catalog.Serving && r.exclude[addr] && s.Protocol == 1:
+		return r.why[addr] // it lives, and has said something
 	case s.State == catalog.Serving && r.exclude[addr]:
 		return "failed"
 	case s.State == catalog.Serving && pending:
@@ -191,6 +193,7 @@ func (r *run) advice(snap *catalog.Snapshot, u unread) string {
 			serve = append(serve, addr)
 		}
 	}
+	handler := slices.IndexFunc(u.machines, func(addr string) bool { s, _ := snap.Slave(addr); return s.Protocol == 1 })
 	open := slices.ContainsFunc(u.ids, func(id uint64) bool { _, open := snap.Pending(id); return open })
 	switch {
 	case open && len(away) > 0:
@@ -199,6 +202,10 @@ func (r *run) advice(snap *catalog.Snapshot, u unread) string {
 		return fmt.Sprintf("the write waits for %s: the log there says why it is refused", strings.Join(serve, ", "))
 	case open:
 		return "try again, with a longer deadline"
+	case handler >= 0 && slices.Contains(serve, u.machines[handler]):
+		return "give the C handler what it was joined with, or say what it holds with starfish join --v1 --ids ... --replace, or take it out with starfish remove " + u.machines[handler]
+	case handler >= 0:
+		return fmt.Sprintf("start %s again, or take the C handler out with starfish remove %s", strings.Join(away, " or "), u.machines[handler])
 	case len(away) > 0:
 		return fmt.Sprintf("start %s again, or put the vector anew, with --on and slaves that serve", strings.Join(away, " or "))
 	}

@@ -5,55 +5,67 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"starfish/catalog"
+	"starfish/peer"
+	"starfish/rpc"
 	"starfish/structs"
 )
 
 // join adds a slave or learns that a known one runs. It changes nothing when it
 // is repeated.
 func (m *Master) join(ctx context.Context, req structs.JoinRequest) structs.JoinResponse {
-	s := catalog.Slave{Addr: string(req.Addr), Priority: req.Priority, Protocol: req.Protocol}
-	fail := func(format string, args ...any) structs.JoinResponse {
-		return structs.JoinResponse{Status: structs.QUERY_FAILED, Failure: failure("join "+s.Addr+": "+fmt.Sprintf(format, args...), nil, 0, nil)}
-	}
 	ids, err := checkJoin(req)
 	if err != nil {
-		return fail("%v", err)
+		return m.joinRefused(req, err)
 	}
-	old, known := m.cat.Snapshot().Slave(s.Addr)
-	if !known || s.Protocol == 1 || s.Protocol != old.Protocol || !samePriority(old.Priority, s.Priority) {
-		if err := m.addSlave(ctx, s, ids); err != nil {
-			return fail("%v", err)
+	// A slave of ours that joins by itself is who it says: only people mistype.
+	byHand := req.Instance == 0
+	addr, err := m.nameOf(ctx, string(req.Addr), byHand)
+	if err != nil {
+		return m.joinRefused(req, err)
+	}
+	s := catalog.Slave{Addr: addr, Priority: req.Priority, Protocol: req.Protocol}
+	old, known := m.cat.Snapshot().Slave(addr)
+	answer := structs.JoinAnswer{Addr: structs.MachineName(addr)}
+	switch {
+	case s.Protocol == 1:
+		err = m.joinStatic(ctx, s, ids, req, &answer)
+	case known && s.Protocol == old.Protocol && samePriority(old.Priority, s.Priority):
+	default:
+		if !known && byHand && !req.Force {
+			err = m.answers(ctx, s)
+		}
+		if err == nil {
+			err = m.cat.AddSlave(ctx, s, nil)
+		}
+		if err == nil {
+			m.log.Info("slave joined", "addr", addr, "protocol", s.Protocol)
 		}
 	}
-	m.mon.joined(s.Addr, req.Instance, req.Secret)
+	if err != nil {
+		return m.joinRefused(req, err)
+	}
+	m.mon.joined(addr, req.Instance, req.Secret)
 
 	snap := m.cat.Snapshot()
-	answer := structs.JoinAnswer{Epoch: snap.Epoch()}
+	answer.Epoch = snap.Epoch()
 	for _, s := range snap.Slaves() {
 		answer.Machines = append(answer.Machines, structs.ClusterMachine{Addr: structs.MachineName(s.Addr), Protocol: s.Protocol})
 	}
 	return structs.JoinResponse{Status: structs.QUERY_OK, Answer: answer}
 }
 
-// addSlave writes the slave down; one at a time, so that two C handlers cannot
-// take the same ids where overlap is off.
-func (m *Master) addSlave(ctx context.Context, s catalog.Slave, ids []catalog.Span) error {
-	m.joins.Lock()
-	defer m.joins.Unlock()
-	err := m.checkStatic(s.Addr, ids)
-	if err == nil {
-		err = m.cat.AddSlave(ctx, s, ids)
+// joinRefused is the answer of a join that has changed nothing.
+func (m *Master) joinRefused(req structs.JoinRequest, err error) structs.JoinResponse {
+	m.log.Warn("join refused", "addr", req.Addr, "err", err)
+	var ids []uint64
+	var total uint64
+	if r := (*claimError)(nil); errors.As(err, &r) {
+		ids, total = r.ids, uint64(len(r.ids))
 	}
-	if err != nil {
-		m.log.Warn("join refused", "addr", s.Addr, "err", err)
-		return err
-	}
-	m.log.Info("slave joined", "addr", s.Addr, "protocol", s.Protocol, "spans", len(ids))
-	return nil
+	return structs.JoinResponse{Status: structs.QUERY_FAILED, Failure: failure(fmt.Sprintf("join %s: %v", req.Addr, err), ids, total, nil)}
 }
 
 // checkJoin checks what can be said without the catalog.
@@ -66,6 +78,8 @@ func checkJoin(req structs.JoinRequest) ([]catalog.Span, error) {
 		return nil, fmt.Errorf("version %d of SLAVE_PROG is not known: 2, or 1 for a C handler", req.Protocol)
 	case req.Protocol == 2 && len(req.Ids) > 0:
 		return nil, errors.New("--ids is for a C handler (--v1): what another slave holds is put through the master")
+	case req.Protocol == 2 && req.Replace:
+		return nil, errors.New("--replace is for a C handler (--v1): what another slave holds is put through the master")
 	case req.Protocol == 1 && len(req.Ids) == 0:
 		return nil, errors.New("a C handler needs --ids: the vectors that it holds")
 	}
@@ -83,32 +97,28 @@ func checkJoin(req structs.JoinRequest) ([]catalog.Span, error) {
 		}
 		ids = append(ids, catalog.Span{First: r.First, Last: r.Last})
 	}
-	return ids, nil
+	return catalog.MergeSpans(ids), nil
 }
 
-// checkStatic refuses ids that a write is open for, and without overlap those
-// that another slave holds.
-func (m *Master) checkStatic(addr string, ids []catalog.Span) error {
-	snap := m.cat.Snapshot()
-	for _, r := range ids {
-		var err error
-		snap.AscendIntents(r.First, r.Last, func(in *catalog.Intent) bool {
-			err = fmt.Errorf("a write of vector %d is not finished: try again", in.ID)
-			return false
-		})
-		if err == nil && m.cfg.NoOverlap {
-			snap.Ascend(r.First, r.Last, func(mem catalog.Member) bool {
-				if i := slices.IndexFunc(mem.Holders, func(h string) bool { return h != addr }); i >= 0 {
-					err = fmt.Errorf("overlap is off, and vector %d of %s is on %s already", mem.ID, addr, mem.Holders[i])
-				}
-				return err == nil
-			})
-		}
-		if err != nil {
-			return err
-		}
+// answers asks a machine that would join whether it is there, and serves what it
+// is said to serve.
+func (m *Master) answers(ctx context.Context, s catalog.Slave) error {
+	call := func(ctx context.Context, c rpc.Caller) error {
+		return c.Call(ctx, structs.SLAVE_PROG, s.Protocol, 0, nil, nil)
 	}
-	return nil
+	var err error
+	if s.Protocol == 1 {
+		err = m.pool.CallOnce(ctx, s.Addr, staticPatience*m.cfg.HopTimeout, call)
+	} else {
+		err = m.pool.Call(ctx, s.Addr, call)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, rpc.ErrProgMismatch):
+		return fmt.Errorf("it does not serve version %d of SLAVE_PROG: nothing was changed; a C handler joins with --v1 --ids", s.Protocol)
+	}
+	return fmt.Errorf("it does not answer (%s): nothing was changed; see that the address is right and that it runs, or --force takes it all the same", peer.Reason(err))
 }
 
 func samePriority(a, b *int32) bool {

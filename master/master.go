@@ -42,7 +42,7 @@ type Master struct {
 	budget budget // of the plans in flight
 	reads  reads
 	ids    idLocks
-	joins  sync.Mutex // one join at a time
+	turn   chan struct{} // held by the one who changes what C handlers hold
 
 	policy router.Policy // of coordinators
 	turns  atomic.Uint64 // counts queries
@@ -79,6 +79,7 @@ func New(cfg Config) (*Master, error) {
 		srv:    rpc.NewServer(rpc.ServerConfig{Logger: cfg.Logger}),
 		draw:   newSeeds(cfg.Seed),
 		budget: newBudget(),
+		turn:   make(chan struct{}, 1),
 		slots:  make(chan struct{}, backgroundJobs),
 		ready:  make(chan struct{}),
 	}

@@ -34,6 +34,7 @@ type watched struct {
 	addr string
 	kick chan struct{} // asks for a visit now
 	seen chan struct{} // closed after the first visit
+	gone chan struct{} // closed once it is not watched any more
 
 	mu       sync.Mutex
 	blames   int           // grows at each blame: a visit begun before it proves nothing
@@ -58,7 +59,8 @@ func (o *monitor) watch(addr string) *watched {
 	if w := o.slaves[addr]; w != nil {
 		return w
 	}
-	w := &watched{addr: addr, kick: make(chan struct{}, 1), seen: make(chan struct{}), verdict: make(chan struct{}), learned: make(chan struct{}), asked: 1}
+	w := &watched{addr: addr, kick: make(chan struct{}, 1), seen: make(chan struct{}), gone: make(chan struct{}),
+		verdict: make(chan struct{}), learned: make(chan struct{}), asked: 1}
 	o.slaves[addr] = w
 	if !o.ended {
 		o.wg.Go(func() { o.run(w) })
@@ -70,6 +72,33 @@ func (o *monitor) slave(addr string) *watched {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.slaves[addr]
+}
+
+// unwatch ends the watching of a slave that was removed.
+func (o *monitor) unwatch(addr string) {
+	o.mu.Lock()
+	w := o.slaves[addr]
+	delete(o.slaves, addr)
+	o.mu.Unlock()
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.gone)
+	if !w.decided() {
+		close(w.verdict) // nobody waits for it any more
+	}
+}
+
+// removed says that the slave is not watched any more.
+func (w *watched) removed() bool {
+	select {
+	case <-w.gone:
+		return true
+	default:
+		return false
+	}
 }
 
 // close waits for the end of the watching, after o.ctx has ended.
@@ -90,6 +119,8 @@ func (o *monitor) run(w *watched) {
 		}
 		select {
 		case <-o.ctx.Done():
+			return
+		case <-w.gone:
 			return
 		case <-w.kick:
 		case <-tick.C:
@@ -123,7 +154,7 @@ func (o *monitor) visit(w *watched) {
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.blames != blames { // a blame asked for another visit
+	if w.blames != blames || w.removed() { // a blame asked for another visit
 		return
 	}
 	switch {
@@ -195,12 +226,15 @@ func (o *monitor) blame(addr string, why string) {
 		return
 	}
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.removed() {
+		return
+	}
 	w.blames++
 	if w.decided() {
 		w.verdict = make(chan struct{})
 	}
 	o.setState(addr, catalog.Down, why)
-	w.mu.Unlock()
 	w.wake()
 }
 

@@ -2,8 +2,10 @@ package master
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"starfish/catalog"
@@ -90,24 +92,18 @@ func (r *run) askHolder(ctx context.Context, plan *router.Plan, addr string, id 
 
 // askStatic takes one vector, a word, from a C handler.
 func (r *run) askStatic(ctx context.Context, addr string, id uint64) *structs.QueryResponse {
-	var res structs.QueryReturnValue
-	err := r.m.pool.CallOnce(ctx, addr, r.m.cfg.HopTimeout, func(ctx context.Context, c rpc.Caller) (err error) {
-		res, err = structs.NewSlaveProgSlaveV1Client(c).HandleQuery(ctx, structs.HandleQueryArgs{
-			List: &structs.MachineVecNode{MachineAddr: addr, Vector: structs.VecT(id)},
-		})
-		return err
-	})
-	switch {
-	case err != nil:
-		return r.callFailed(ctx, addr, err)
-	case res.FailedMachine != "":
-		r.drop(addr, "it says that "+res.FailedMachine+" failed")
-		if len(r.failed) == 0 || r.failed[len(r.failed)-1] != addr {
+	word, err := r.m.word(ctx, addr, id, r.m.cfg.HopTimeout)
+	switch lacks := (*lacksError)(nil); {
+	case errors.As(err, &lacks):
+		r.drop(addr, err.Error())
+		if !slices.Contains(r.failed, addr) {
 			r.failed = append(r.failed, addr)
 		}
 		return nil
+	case err != nil:
+		return r.callFailed(ctx, addr, err)
 	}
-	return r.answer(vector.FromWord(uint64(res.Vector)))
+	return r.answer(vector.FromWord(word))
 }
 
 // callHeader is room for what stands before the arguments of a call: its numbers

@@ -72,7 +72,9 @@ func (w *write) run(ctx context.Context) structs.PutResponse {
 	before, _ := w.m.cat.Snapshot().Member(w.id)
 	var errs map[string]error
 	for range maxRaised {
-		if w.intent, err = w.m.begin(ctx, in); err != nil {
+		if w.intent, err = w.m.begin(ctx, in); errors.Is(err, catalog.ErrStatic) { // it has joined meanwhile
+			return w.fail(structs.QUERY_FAILED, nil, "%v: nothing was changed, try again", err)
+		} else if err != nil {
 			w.m.log.Error("begin of a write", "id", w.id, "err", err)
 			w.m.fin.wake()
 			return w.fail(structs.QUERY_FAILED, nil, "the catalog could not note it (%v): it may or may not happen", err)
@@ -108,6 +110,9 @@ func (w *write) place(ctx context.Context) (catalog.Intent, *structs.PutResponse
 		return fail(structs.QUERY_NO_SUCH_VECTOR, nil, "there is no such vector")
 	}
 	holders, pinned, err := w.holders(ctx)
+	if handler := w.m.static(mem); handler != "" {
+		return fail(structs.QUERY_FAILED, nil, readOnly, handler, handler)
+	}
 	switch {
 	case errors.Is(err, catalog.ErrNoSlaves):
 		return fail(structs.QUERY_UNAVAILABLE, nil, "no slave has joined that could hold it: start one with bin/slave --master HOST --addr ADDR --data DIR")
@@ -135,6 +140,19 @@ func (w *write) place(ctx context.Context) (catalog.Intent, *structs.PutResponse
 			strings.Join(down, ", "), why)
 	}
 	return in, nil
+}
+
+const readOnly = "the C handler %s holds it, so it is read-only: nothing was changed; what a C handler holds is changed on its own host, or after starfish remove %s"
+
+// static is a C handler that holds the vector, "" where none does.
+func (m *Master) static(mem catalog.Member) string {
+	snap := m.cat.Snapshot()
+	for _, h := range mem.Holders {
+		if s, _ := snap.Slave(h); s.Protocol == 1 {
+			return h
+		}
+	}
+	return ""
 }
 
 // holders returns who shall have the write, once it is known whether they serve:

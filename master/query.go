@@ -27,11 +27,12 @@ type run struct {
 
 	explain bool // make a plan to show, not to run
 
-	exclude  map[string]bool // machines that this query does not use any more
-	failed   []string        // machines that really failed, in order
-	problem  string          // what the last failed machine said
-	spared   map[string]int  // times that a failed machine was found alive and used again
-	notHeld  map[string]int  // times that a machine did not hold what the plan said
+	exclude  map[string]bool   // machines that this query does not use any more
+	why      map[string]string // of each of them
+	failed   []string          // machines that really failed, in order
+	problem  string            // what the last failed machine said
+	spared   map[string]int    // times that a failed machine was found alive and used again
+	notHeld  map[string]int    // times that a machine did not hold what the plan said
 	attempts int
 }
 
@@ -169,9 +170,9 @@ func (r *run) blame(addr, why string) {
 // drop gives the machine up for this query alone.
 func (r *run) drop(addr, why string) {
 	if r.exclude == nil {
-		r.exclude = map[string]bool{}
+		r.exclude, r.why = map[string]bool{}, map[string]string{}
 	}
-	r.exclude[addr] = true
+	r.exclude[addr], r.why[addr] = true, why
 	r.problem = addr + ": " + why
 	r.m.log.Debug("query routed again", "text", clipText(r.req.Text), "seed", r.seed, "without", addr, "why", why)
 }

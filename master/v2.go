@@ -92,3 +92,11 @@ func (h v2) MasterJoin(ctx context.Context, req structs.JoinRequest) (structs.Jo
 	}
 	return h.m.join(ctx, req), nil
 }
+
+// MasterChange makes an administrative change.
+func (h v2) MasterChange(ctx context.Context, req structs.ChangeRequest) (structs.ChangeResponse, error) {
+	if !h.m.mayChange(ctx) {
+		return structs.ChangeResponse{Status: structs.QUERY_DENIED, Failure: h.m.denied(ctx, changeName(req.Kind))}, nil
+	}
+	return h.m.administer(ctx, req), nil
+}

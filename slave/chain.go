@@ -158,16 +158,39 @@ func (s *Slave) callStatic(ctx context.Context, g *leg, sum *vector.Bitmap) erro
 	var word structs.VecT
 	for _, list := range g.chunks(maxStaticNodes) {
 		res, err := s.handleOnce(ctx, g.target.dial, s.cfg.HopTimeout, structs.HandleQueryArgs{List: list, Result: word})
-		if err != nil {
+		switch {
+		case err == nil && res.FailedMachine == g.machine:
+			return staticFailed(g.machine, list, "that it failed itself, which is how it says that it does not hold one")
+		case err == nil && res.FailedMachine != "":
+			return staticFailed(g.machine, list, fmt.Sprintf("that %.255s failed", res.FailedMachine))
+		case errors.Is(err, rpc.ErrSystem), errors.Is(err, rpc.ErrGarbageArgs), errors.Is(err, rpc.ErrProcUnavail):
+			// It was asked for its own alone: nobody else is to blame.
+			var reply *rpc.ReplyError
+			errors.As(err, &reply)
+			return staticFailed(g.machine, list, fmt.Sprintf("with an error (%v)", reply))
+		case err != nil:
 			return s.callFailed(ctx, g.machine, err)
-		}
-		if res.FailedMachine != "" {
-			return fail(structs.QUERY_FAILED, fmt.Sprintf("the C handler at %s answers that %.255s failed", g.machine, res.FailedMachine), g.machine)
 		}
 		word = res.Vector
 	}
 	sum.Or(vector.FromWord(uint64(word)))
 	return nil
+}
+
+// staticFailed is the failure of a C handler that lives and gave no word for the
+// vectors of the list.
+func staticFailed(machine string, list structs.MachineVecList, says string) error {
+	const shown = 5
+	n, ids := 0, ""
+	for ; list != nil; list = list.Next {
+		if n++; n <= shown {
+			ids += fmt.Sprintf(", %d", list.Vector)
+		}
+	}
+	if n > shown {
+		ids += fmt.Sprintf(", ... (%d in all)", n)
+	}
+	return fail(structs.QUERY_FAILED, fmt.Sprintf("asked for the vectors %s, the C handler at %s answers %s", ids[2:], machine, says), machine)
 }
 
 // handleOnce calls version 1 of HANDLE_QUERY at a C handler, which cannot be

@@ -180,3 +180,23 @@ func TestStaticFailures(t *testing.T) {
 		require.Equal(t, machineNames(machine), co.Failure.FailedMachines)
 	}
 }
+
+// TestStaticSaysWhatItLacks: the failure names the ids and what the handler said.
+func TestStaticSaysWhatItLacks(t *testing.T) {
+	f := newFleet(t, a)
+	f.put(a, 1, 1)
+	f.handler(b, 1, map[structs.VecT]structs.VecT{})
+	refusing := rpc.NewServer(quiet())
+	refusing.Register(structs.SLAVE_PROG, structs.SLAVE_V1, rpc.HandlerFunc(
+		func(context.Context, *rpc.Call, *xdr.Decoder, []byte) ([]byte, error) { return nil, rpc.ErrSystem }))
+	f.place(c, f.listen("127.0.0.1:0", refusing))
+	f.member(c, 1)
+	for machine, says := range map[string]string{b: "does not hold", c: "SYSTEM_ERR"} {
+		co, err := f.v2(a).Coordinate(t.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: list(node{a, 1}, node{machine, 3}, node{machine, 4})}}})
+		require.NoError(t, err)
+		require.Equal(t, structs.QUERY_FAILED, co.Status)
+		require.Equal(t, machineNames(machine), co.Failure.FailedMachines, "so that the master takes another holder")
+		require.Contains(t, co.Failure.Message, says)
+		require.Contains(t, co.Failure.Message, "vectors 3, 4, ")
+	}
+}

@@ -158,3 +158,10 @@ func (c *MasterProgMasterV2Client) MasterJoin(ctx context.Context, arg JoinReque
 	err := c.c.Call(ctx, MASTER_PROG, MASTER_V2, MASTER_JOIN, arg, &res)
 	return res, err
 }
+
+// MasterChange calls MASTER_CHANGE.
+func (c *MasterProgMasterV2Client) MasterChange(ctx context.Context, arg ChangeRequest) (ChangeResponse, error) {
+	var res ChangeResponse
+	err := c.c.Call(ctx, MASTER_PROG, MASTER_V2, MASTER_CHANGE, arg, &res)
+	return res, err
+}

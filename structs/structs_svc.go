@@ -320,6 +320,8 @@ type MasterProgMasterV2Handler interface {
 	MasterMembers(ctx context.Context, arg MembersRequest) (MembersPage, error)
 	// MasterJoin serves MASTER_JOIN.
 	MasterJoin(ctx context.Context, arg JoinRequest) (JoinResponse, error)
+	// MasterChange serves MASTER_CHANGE.
+	MasterChange(ctx context.Context, arg ChangeRequest) (ChangeResponse, error)
 }
 
 // MasterProgMasterV2MasterQueryAppender is a handler that appends the result of MASTER_QUERY to reply itself, in XDR:
@@ -364,6 +366,12 @@ type MasterProgMasterV2MasterJoinAppender interface {
 	AppendMasterJoin(ctx context.Context, arg JoinRequest, reply []byte) ([]byte, error)
 }
 
+// MasterProgMasterV2MasterChangeAppender is a handler that appends the result of MASTER_CHANGE to reply itself, in XDR:
+// where a handler has this method, it is called in the place of MasterChange.
+type MasterProgMasterV2MasterChangeAppender interface {
+	AppendMasterChange(ctx context.Context, arg ChangeRequest, reply []byte) ([]byte, error)
+}
+
 // RegisterMasterProgMasterV2 makes s serve version MASTER_V2 of MASTER_PROG with h.
 func RegisterMasterProgMasterV2(s *rpc.Server, h MasterProgMasterV2Handler) {
 	s.Register(MASTER_PROG, MASTER_V2, DispatchMasterProgMasterV2(h))
@@ -390,6 +398,8 @@ func DispatchMasterProgMasterV2(h MasterProgMasterV2Handler) rpc.Handler {
 			return serveMasterProgMasterV2MasterMembers(ctx, h, args, reply)
 		case MASTER_JOIN:
 			return serveMasterProgMasterV2MasterJoin(ctx, h, args, reply)
+		case MASTER_CHANGE:
+			return serveMasterProgMasterV2MasterChange(ctx, h, args, reply)
 		}
 		return reply, rpc.ErrProcUnavail
 	})
@@ -491,6 +501,21 @@ func serveMasterProgMasterV2MasterJoin(ctx context.Context, h MasterProgMasterV2
 		return w.AppendMasterJoin(ctx, arg, b)
 	}
 	res, err := h.MasterJoin(ctx, arg)
+	if err != nil {
+		return b, err
+	}
+	return res.AppendXDR(b)
+}
+
+func serveMasterProgMasterV2MasterChange(ctx context.Context, h MasterProgMasterV2Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
+	var arg ChangeRequest
+	if err := arg.DecodeXDR(d); err != nil {
+		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(MasterProgMasterV2MasterChangeAppender); ok {
+		return w.AppendMasterChange(ctx, arg, b)
+	}
+	res, err := h.MasterChange(ctx, arg)
 	if err != nil {
 		return b, err
 	}

@@ -25,7 +25,7 @@ const MAX_QUERY_TEXT = 65536
 
 const MAX_MESSAGE = 1024 // bytes of a text for people
 
-const MAX_LISTED = 1000 // ids, or machines, that a failure names
+const MAX_LISTED = 1000 // ids, machines or spans that an answer names
 
 const MAX_NAME = 512 // bytes of LEVEL=MEMBER
 
@@ -2575,6 +2575,9 @@ func (IdRange) XDRSize() int {
 }
 
 // JoinRequest is the struct join_request.
+//
+// A C handler's ids are added to those that it has. One that others hold is
+// taken where its word there and here is the same; else the join is refused.
 type JoinRequest struct {
 	Addr     MachineName
 	Protocol uint32 // 2: one of ours; 1: a C handler
@@ -2582,6 +2585,8 @@ type JoinRequest struct {
 	Ids      []IdRange  // version 1 alone: what it holds
 	Instance uint64     // of the slave process; 0 where unknown
 	Secret   JoinSecret // of the slave process; a C handler has none
+	Replace  bool       // ids are all that it holds, and nobody else does: other copies are deleted
+	Force    bool       // also where it does not answer
 }
 
 // AppendXDR appends v.
@@ -2604,7 +2609,11 @@ func (v JoinRequest) AppendXDR(b []byte) ([]byte, error) {
 		}
 	}
 	b = xdr.AppendUint64(b, v.Instance)
-	return v.Secret.AppendXDR(b)
+	if b, err = v.Secret.AppendXDR(b); err != nil {
+		return b, err
+	}
+	b = xdr.AppendBool(b, v.Replace)
+	return xdr.AppendBool(b, v.Force), nil
 }
 
 // DecodeXDR reads v.
@@ -2626,12 +2635,17 @@ func (v *JoinRequest) DecodeXDR(d *xdr.Decoder) error {
 		}
 	}
 	v.Instance = d.Uint64()
-	return v.Secret.DecodeXDR(d)
+	if err := v.Secret.DecodeXDR(d); err != nil {
+		return err
+	}
+	v.Replace = d.Bool()
+	v.Force = d.Bool()
+	return d.Err()
 }
 
 // XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
 func (v JoinRequest) XDRSize() int {
-	n := 36
+	n := 44
 	n += xdr.OpaqueSize(len(v.Addr))
 	if v.Priority != nil {
 		n += 4
@@ -2669,8 +2683,15 @@ func (v ClusterMachine) XDRSize() int {
 
 // JoinAnswer is the struct join_answer.
 type JoinAnswer struct {
-	Machines []ClusterMachine // all that a handler may call
-	Epoch    uint64
+	Machines     []ClusterMachine // all that a handler may call
+	Epoch        uint64
+	Addr         MachineName // the name of it that the cluster uses
+	Added        []IdRange   // the first of what it holds since this call
+	AddedTotal   uint64      // in ids
+	Removed      []IdRange   // and of what it does not hold any more
+	RemovedTotal uint64
+	Compared     uint64 // of the added: others hold the same
+	Taken        uint64 // with replace: ids of others that it took over
 }
 
 // AppendXDR appends v.
@@ -2684,7 +2705,30 @@ func (v JoinAnswer) AppendXDR(b []byte) ([]byte, error) {
 			return b, err
 		}
 	}
-	return xdr.AppendUint64(b, v.Epoch), nil
+	b = xdr.AppendUint64(b, v.Epoch)
+	if b, err = xdr.AppendString(b, string(v.Addr), MAX_MACHINE_ADDR); err != nil {
+		return b, xdr.FieldError("join_answer.addr", err)
+	}
+	if b, err = xdr.AppendArrayLen(b, len(v.Added), MAX_LISTED); err != nil {
+		return b, xdr.FieldError("join_answer.added", err)
+	}
+	for i := range v.Added {
+		if b, err = v.Added[i].AppendXDR(b); err != nil {
+			return b, err
+		}
+	}
+	b = xdr.AppendUint64(b, v.AddedTotal)
+	if b, err = xdr.AppendArrayLen(b, len(v.Removed), MAX_LISTED); err != nil {
+		return b, xdr.FieldError("join_answer.removed", err)
+	}
+	for i := range v.Removed {
+		if b, err = v.Removed[i].AppendXDR(b); err != nil {
+			return b, err
+		}
+	}
+	b = xdr.AppendUint64(b, v.RemovedTotal)
+	b = xdr.AppendUint64(b, v.Compared)
+	return xdr.AppendUint64(b, v.Taken), nil
 }
 
 // DecodeXDR reads v.
@@ -2699,18 +2743,44 @@ func (v *JoinAnswer) DecodeXDR(d *xdr.Decoder) error {
 		}
 	}
 	v.Epoch = d.Uint64()
+	v.Addr = MachineName(d.String(MAX_MACHINE_ADDR))
+	v.Added = nil
+	if n := d.ArrayLen(MAX_LISTED, 16); n > 0 {
+		v.Added = make([]IdRange, n)
+		for i := range v.Added {
+			if err := v.Added[i].DecodeXDR(d); err != nil {
+				return err
+			}
+		}
+	}
+	v.AddedTotal = d.Uint64()
+	v.Removed = nil
+	if n := d.ArrayLen(MAX_LISTED, 16); n > 0 {
+		v.Removed = make([]IdRange, n)
+		for i := range v.Removed {
+			if err := v.Removed[i].DecodeXDR(d); err != nil {
+				return err
+			}
+		}
+	}
+	v.RemovedTotal = d.Uint64()
+	v.Compared = d.Uint64()
+	v.Taken = d.Uint64()
 	return d.Err()
 }
 
 // XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
 func (v JoinAnswer) XDRSize() int {
-	n := 12
+	n := 52
 	for i := range v.Machines {
 		n += v.Machines[i].XDRSize()
 		if n < 0 {
 			return n
 		}
 	}
+	n += xdr.OpaqueSize(len(v.Addr))
+	n += 16 * len(v.Added)
+	n += 16 * len(v.Removed)
 	return n
 }
 
@@ -2800,6 +2870,675 @@ func (v JoinResponse) XDRSize() int {
 	return n
 }
 
+// ChangeKind is the enum change_kind.
+//
+// Administrative changes; all but CHANGE_REMOVE are refused as not there yet.
+type ChangeKind int32
+
+// The values of ChangeKind.
+const (
+	CHANGE_PRIORITY ChangeKind = 0
+	CHANGE_WEIGHT   ChangeKind = 1
+	CHANGE_REMOVE   ChangeKind = 2
+	CHANGE_MASK     ChangeKind = 3
+	CHANGE_UNMASK   ChangeKind = 4
+	CHANGE_DRAIN    ChangeKind = 5
+	CHANGE_MOVE     ChangeKind = 6
+)
+
+// String returns the name of v.
+func (v ChangeKind) String() string {
+	switch v {
+	case CHANGE_PRIORITY:
+		return "CHANGE_PRIORITY"
+	case CHANGE_WEIGHT:
+		return "CHANGE_WEIGHT"
+	case CHANGE_REMOVE:
+		return "CHANGE_REMOVE"
+	case CHANGE_MASK:
+		return "CHANGE_MASK"
+	case CHANGE_UNMASK:
+		return "CHANGE_UNMASK"
+	case CHANGE_DRAIN:
+		return "CHANGE_DRAIN"
+	case CHANGE_MOVE:
+		return "CHANGE_MOVE"
+	}
+	return "ChangeKind(" + strconv.Itoa(int(v)) + ")"
+}
+
+// AppendXDR appends v.
+func (v ChangeKind) AppendXDR(b []byte) ([]byte, error) {
+	switch v {
+	case CHANGE_PRIORITY, CHANGE_WEIGHT, CHANGE_REMOVE, CHANGE_MASK, CHANGE_UNMASK, CHANGE_DRAIN, CHANGE_MOVE:
+		return xdr.AppendInt32(b, int32(v)), nil
+	}
+	return b, xdr.EnumError("change_kind", int32(v))
+}
+
+// DecodeXDR reads v.
+func (v *ChangeKind) DecodeXDR(d *xdr.Decoder) error {
+	*v = ChangeKind(d.Int32())
+	switch *v {
+	case CHANGE_PRIORITY, CHANGE_WEIGHT, CHANGE_REMOVE, CHANGE_MASK, CHANGE_UNMASK, CHANGE_DRAIN, CHANGE_MOVE:
+	default:
+		if !d.Lax {
+			d.Fail(xdr.EnumError("change_kind", int32(*v)))
+		}
+	}
+	return d.Err()
+}
+
+// XDRSize returns 4.
+func (ChangeKind) XDRSize() int { return 4 }
+
+// PriorityChoice is the enum priority_choice.
+type PriorityChoice int32
+
+// The values of PriorityChoice.
+const (
+	PRIORITY_DEFAULT PriorityChoice = 0 // what the slave was started with
+	PRIORITY_NONE    PriorityChoice = 1
+	PRIORITY_NUMBER  PriorityChoice = 2
+)
+
+// String returns the name of v.
+func (v PriorityChoice) String() string {
+	switch v {
+	case PRIORITY_DEFAULT:
+		return "PRIORITY_DEFAULT"
+	case PRIORITY_NONE:
+		return "PRIORITY_NONE"
+	case PRIORITY_NUMBER:
+		return "PRIORITY_NUMBER"
+	}
+	return "PriorityChoice(" + strconv.Itoa(int(v)) + ")"
+}
+
+// AppendXDR appends v.
+func (v PriorityChoice) AppendXDR(b []byte) ([]byte, error) {
+	switch v {
+	case PRIORITY_DEFAULT, PRIORITY_NONE, PRIORITY_NUMBER:
+		return xdr.AppendInt32(b, int32(v)), nil
+	}
+	return b, xdr.EnumError("priority_choice", int32(v))
+}
+
+// DecodeXDR reads v.
+func (v *PriorityChoice) DecodeXDR(d *xdr.Decoder) error {
+	*v = PriorityChoice(d.Int32())
+	switch *v {
+	case PRIORITY_DEFAULT, PRIORITY_NONE, PRIORITY_NUMBER:
+	default:
+		if !d.Lax {
+			d.Fail(xdr.EnumError("priority_choice", int32(*v)))
+		}
+	}
+	return d.Err()
+}
+
+// XDRSize returns 4.
+func (PriorityChoice) XDRSize() int { return 4 }
+
+// PriorityChange is the struct priority_change.
+type PriorityChange struct {
+	Addr     MachineName
+	Choice   PriorityChoice
+	Priority int32 // of PRIORITY_NUMBER
+}
+
+// AppendXDR appends v.
+func (v PriorityChange) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	if b, err = xdr.AppendString(b, string(v.Addr), MAX_MACHINE_ADDR); err != nil {
+		return b, xdr.FieldError("priority_change.addr", err)
+	}
+	if b, err = v.Choice.AppendXDR(b); err != nil {
+		return b, err
+	}
+	return xdr.AppendInt32(b, v.Priority), nil
+}
+
+// DecodeXDR reads v.
+func (v *PriorityChange) DecodeXDR(d *xdr.Decoder) error {
+	v.Addr = MachineName(d.String(MAX_MACHINE_ADDR))
+	if err := v.Choice.DecodeXDR(d); err != nil {
+		return err
+	}
+	v.Priority = d.Int32()
+	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v PriorityChange) XDRSize() int {
+	return 8 + xdr.OpaqueSize(len(v.Addr))
+}
+
+// WeightChange is the struct weight_change.
+type WeightChange struct {
+	Addr   MachineName
+	Weight uint32 // its share of new vectors; 100 where none was set
+}
+
+// AppendXDR appends v.
+func (v WeightChange) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	if b, err = xdr.AppendString(b, string(v.Addr), MAX_MACHINE_ADDR); err != nil {
+		return b, xdr.FieldError("weight_change.addr", err)
+	}
+	return xdr.AppendUint32(b, v.Weight), nil
+}
+
+// DecodeXDR reads v.
+func (v *WeightChange) DecodeXDR(d *xdr.Decoder) error {
+	v.Addr = MachineName(d.String(MAX_MACHINE_ADDR))
+	v.Weight = d.Uint32()
+	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v WeightChange) XDRSize() int {
+	return 4 + xdr.OpaqueSize(len(v.Addr))
+}
+
+// RemoveChange is the struct remove_change.
+type RemoveChange struct {
+	Addr   MachineName
+	Forget bool // also vectors that it alone holds
+	Now    bool // do not copy elsewhere first what others hold
+}
+
+// AppendXDR appends v.
+func (v RemoveChange) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	if b, err = xdr.AppendString(b, string(v.Addr), MAX_MACHINE_ADDR); err != nil {
+		return b, xdr.FieldError("remove_change.addr", err)
+	}
+	b = xdr.AppendBool(b, v.Forget)
+	return xdr.AppendBool(b, v.Now), nil
+}
+
+// DecodeXDR reads v.
+func (v *RemoveChange) DecodeXDR(d *xdr.Decoder) error {
+	v.Addr = MachineName(d.String(MAX_MACHINE_ADDR))
+	v.Forget = d.Bool()
+	v.Now = d.Bool()
+	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v RemoveChange) XDRSize() int {
+	return 8 + xdr.OpaqueSize(len(v.Addr))
+}
+
+// MaskChange is the struct mask_change.
+type MaskChange struct {
+	Addr MachineName // "": on every slave
+	Ids  []IdRange   // empty: all
+}
+
+// AppendXDR appends v.
+func (v MaskChange) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	if b, err = xdr.AppendString(b, string(v.Addr), MAX_MACHINE_ADDR); err != nil {
+		return b, xdr.FieldError("mask_change.addr", err)
+	}
+	if b, err = xdr.AppendArrayLen(b, len(v.Ids), math.MaxUint32); err != nil {
+		return b, xdr.FieldError("mask_change.ids", err)
+	}
+	for i := range v.Ids {
+		if b, err = v.Ids[i].AppendXDR(b); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// DecodeXDR reads v.
+func (v *MaskChange) DecodeXDR(d *xdr.Decoder) error {
+	v.Addr = MachineName(d.String(MAX_MACHINE_ADDR))
+	v.Ids = nil
+	if n := d.ArrayLen(math.MaxUint32, 16); n > 0 {
+		v.Ids = make([]IdRange, n)
+		for i := range v.Ids {
+			if err := v.Ids[i].DecodeXDR(d); err != nil {
+				return err
+			}
+		}
+	}
+	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v MaskChange) XDRSize() int {
+	n := 4
+	n += xdr.OpaqueSize(len(v.Addr))
+	n += 16 * len(v.Ids)
+	return n
+}
+
+// DrainChange is the struct drain_change.
+type DrainChange struct {
+	Addr MachineName
+	Undo bool
+}
+
+// AppendXDR appends v.
+func (v DrainChange) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	if b, err = xdr.AppendString(b, string(v.Addr), MAX_MACHINE_ADDR); err != nil {
+		return b, xdr.FieldError("drain_change.addr", err)
+	}
+	return xdr.AppendBool(b, v.Undo), nil
+}
+
+// DecodeXDR reads v.
+func (v *DrainChange) DecodeXDR(d *xdr.Decoder) error {
+	v.Addr = MachineName(d.String(MAX_MACHINE_ADDR))
+	v.Undo = d.Bool()
+	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v DrainChange) XDRSize() int {
+	return 4 + xdr.OpaqueSize(len(v.Addr))
+}
+
+// MoveChange is the struct move_change.
+type MoveChange struct {
+	From MachineName
+	To   MachineName
+	Ids  []IdRange // empty: all
+}
+
+// AppendXDR appends v.
+func (v MoveChange) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	if b, err = xdr.AppendString(b, string(v.From), MAX_MACHINE_ADDR); err != nil {
+		return b, xdr.FieldError("move_change.from", err)
+	}
+	if b, err = xdr.AppendString(b, string(v.To), MAX_MACHINE_ADDR); err != nil {
+		return b, xdr.FieldError("move_change.to", err)
+	}
+	if b, err = xdr.AppendArrayLen(b, len(v.Ids), math.MaxUint32); err != nil {
+		return b, xdr.FieldError("move_change.ids", err)
+	}
+	for i := range v.Ids {
+		if b, err = v.Ids[i].AppendXDR(b); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// DecodeXDR reads v.
+func (v *MoveChange) DecodeXDR(d *xdr.Decoder) error {
+	v.From = MachineName(d.String(MAX_MACHINE_ADDR))
+	v.To = MachineName(d.String(MAX_MACHINE_ADDR))
+	v.Ids = nil
+	if n := d.ArrayLen(math.MaxUint32, 16); n > 0 {
+		v.Ids = make([]IdRange, n)
+		for i := range v.Ids {
+			if err := v.Ids[i].DecodeXDR(d); err != nil {
+				return err
+			}
+		}
+	}
+	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v MoveChange) XDRSize() int {
+	n := 4
+	n += xdr.OpaqueSize(len(v.From))
+	n += xdr.OpaqueSize(len(v.To))
+	n += 16 * len(v.Ids)
+	return n
+}
+
+// ChangeRequest is the union change_request: Kind says which of the other fields counts.
+type ChangeRequest struct {
+	Kind     ChangeKind
+	Priority PriorityChange // CHANGE_PRIORITY
+	Weight   WeightChange   // CHANGE_WEIGHT
+	Remove   RemoveChange   // CHANGE_REMOVE
+	Mask     MaskChange     // CHANGE_MASK
+	Unmask   MaskChange     // CHANGE_UNMASK
+	Drain    DrainChange    // CHANGE_DRAIN
+	Move     MoveChange     // CHANGE_MOVE
+}
+
+// NewChangeRequestPriority returns the ChangeRequest whose Kind is CHANGE_PRIORITY.
+func NewChangeRequestPriority(priority PriorityChange) ChangeRequest {
+	return ChangeRequest{Kind: CHANGE_PRIORITY, Priority: priority}
+}
+
+// AsPriority returns Priority and true of a ChangeRequest whose Kind is CHANGE_PRIORITY.
+func (v ChangeRequest) AsPriority() (_ PriorityChange, ok bool) {
+	switch v.Kind {
+	case CHANGE_PRIORITY:
+		return v.Priority, true
+	}
+	return
+}
+
+// NewChangeRequestWeight returns the ChangeRequest whose Kind is CHANGE_WEIGHT.
+func NewChangeRequestWeight(weight WeightChange) ChangeRequest {
+	return ChangeRequest{Kind: CHANGE_WEIGHT, Weight: weight}
+}
+
+// AsWeight returns Weight and true of a ChangeRequest whose Kind is CHANGE_WEIGHT.
+func (v ChangeRequest) AsWeight() (_ WeightChange, ok bool) {
+	switch v.Kind {
+	case CHANGE_WEIGHT:
+		return v.Weight, true
+	}
+	return
+}
+
+// NewChangeRequestRemove returns the ChangeRequest whose Kind is CHANGE_REMOVE.
+func NewChangeRequestRemove(remove RemoveChange) ChangeRequest {
+	return ChangeRequest{Kind: CHANGE_REMOVE, Remove: remove}
+}
+
+// AsRemove returns Remove and true of a ChangeRequest whose Kind is CHANGE_REMOVE.
+func (v ChangeRequest) AsRemove() (_ RemoveChange, ok bool) {
+	switch v.Kind {
+	case CHANGE_REMOVE:
+		return v.Remove, true
+	}
+	return
+}
+
+// NewChangeRequestMask returns the ChangeRequest whose Kind is CHANGE_MASK.
+func NewChangeRequestMask(mask MaskChange) ChangeRequest {
+	return ChangeRequest{Kind: CHANGE_MASK, Mask: mask}
+}
+
+// AsMask returns Mask and true of a ChangeRequest whose Kind is CHANGE_MASK.
+func (v ChangeRequest) AsMask() (_ MaskChange, ok bool) {
+	switch v.Kind {
+	case CHANGE_MASK:
+		return v.Mask, true
+	}
+	return
+}
+
+// NewChangeRequestUnmask returns the ChangeRequest whose Kind is CHANGE_UNMASK.
+func NewChangeRequestUnmask(unmask MaskChange) ChangeRequest {
+	return ChangeRequest{Kind: CHANGE_UNMASK, Unmask: unmask}
+}
+
+// AsUnmask returns Unmask and true of a ChangeRequest whose Kind is CHANGE_UNMASK.
+func (v ChangeRequest) AsUnmask() (_ MaskChange, ok bool) {
+	switch v.Kind {
+	case CHANGE_UNMASK:
+		return v.Unmask, true
+	}
+	return
+}
+
+// NewChangeRequestDrain returns the ChangeRequest whose Kind is CHANGE_DRAIN.
+func NewChangeRequestDrain(drain DrainChange) ChangeRequest {
+	return ChangeRequest{Kind: CHANGE_DRAIN, Drain: drain}
+}
+
+// AsDrain returns Drain and true of a ChangeRequest whose Kind is CHANGE_DRAIN.
+func (v ChangeRequest) AsDrain() (_ DrainChange, ok bool) {
+	switch v.Kind {
+	case CHANGE_DRAIN:
+		return v.Drain, true
+	}
+	return
+}
+
+// NewChangeRequestMove returns the ChangeRequest whose Kind is CHANGE_MOVE.
+func NewChangeRequestMove(move MoveChange) ChangeRequest {
+	return ChangeRequest{Kind: CHANGE_MOVE, Move: move}
+}
+
+// AsMove returns Move and true of a ChangeRequest whose Kind is CHANGE_MOVE.
+func (v ChangeRequest) AsMove() (_ MoveChange, ok bool) {
+	switch v.Kind {
+	case CHANGE_MOVE:
+		return v.Move, true
+	}
+	return
+}
+
+// AppendXDR appends v.
+func (v ChangeRequest) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	if b, err = v.Kind.AppendXDR(b); err != nil {
+		return b, err
+	}
+	switch v.Kind {
+	case CHANGE_PRIORITY:
+		if b, err = v.Priority.AppendXDR(b); err != nil {
+			return b, err
+		}
+	case CHANGE_WEIGHT:
+		if b, err = v.Weight.AppendXDR(b); err != nil {
+			return b, err
+		}
+	case CHANGE_REMOVE:
+		if b, err = v.Remove.AppendXDR(b); err != nil {
+			return b, err
+		}
+	case CHANGE_MASK:
+		if b, err = v.Mask.AppendXDR(b); err != nil {
+			return b, err
+		}
+	case CHANGE_UNMASK:
+		if b, err = v.Unmask.AppendXDR(b); err != nil {
+			return b, err
+		}
+	case CHANGE_DRAIN:
+		if b, err = v.Drain.AppendXDR(b); err != nil {
+			return b, err
+		}
+	case CHANGE_MOVE:
+		if b, err = v.Move.AppendXDR(b); err != nil {
+			return b, err
+		}
+	default:
+		return b, xdr.UnionError("change_request", int64(v.Kind))
+	}
+	return b, nil
+}
+
+// DecodeXDR reads v.
+func (v *ChangeRequest) DecodeXDR(d *xdr.Decoder) error {
+	*v = ChangeRequest{}
+	if err := v.Kind.DecodeXDR(d); err != nil {
+		return err
+	}
+	switch v.Kind {
+	case CHANGE_PRIORITY:
+		if err := v.Priority.DecodeXDR(d); err != nil {
+			return err
+		}
+	case CHANGE_WEIGHT:
+		if err := v.Weight.DecodeXDR(d); err != nil {
+			return err
+		}
+	case CHANGE_REMOVE:
+		if err := v.Remove.DecodeXDR(d); err != nil {
+			return err
+		}
+	case CHANGE_MASK:
+		if err := v.Mask.DecodeXDR(d); err != nil {
+			return err
+		}
+	case CHANGE_UNMASK:
+		if err := v.Unmask.DecodeXDR(d); err != nil {
+			return err
+		}
+	case CHANGE_DRAIN:
+		if err := v.Drain.DecodeXDR(d); err != nil {
+			return err
+		}
+	case CHANGE_MOVE:
+		if err := v.Move.DecodeXDR(d); err != nil {
+			return err
+		}
+	default:
+		d.Fail(xdr.UnionError("change_request", int64(v.Kind)))
+	}
+	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v ChangeRequest) XDRSize() int {
+	n := 4
+	switch v.Kind {
+	case CHANGE_PRIORITY:
+		n += v.Priority.XDRSize()
+	case CHANGE_WEIGHT:
+		n += v.Weight.XDRSize()
+	case CHANGE_REMOVE:
+		n += v.Remove.XDRSize()
+	case CHANGE_MASK:
+		n += v.Mask.XDRSize()
+	case CHANGE_UNMASK:
+		n += v.Unmask.XDRSize()
+	case CHANGE_DRAIN:
+		n += v.Drain.XDRSize()
+	case CHANGE_MOVE:
+		n += v.Move.XDRSize()
+	}
+	return n
+}
+
+// ChangeAnswer is the struct change_answer.
+type ChangeAnswer struct {
+	Epoch    uint64
+	Ids      []IdRange // the first ones concerned; of a removal: what was forgotten
+	IdsTotal uint64    // in ids
+}
+
+// AppendXDR appends v.
+func (v ChangeAnswer) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	b = xdr.AppendUint64(b, v.Epoch)
+	if b, err = xdr.AppendArrayLen(b, len(v.Ids), MAX_LISTED); err != nil {
+		return b, xdr.FieldError("change_answer.ids", err)
+	}
+	for i := range v.Ids {
+		if b, err = v.Ids[i].AppendXDR(b); err != nil {
+			return b, err
+		}
+	}
+	return xdr.AppendUint64(b, v.IdsTotal), nil
+}
+
+// DecodeXDR reads v.
+func (v *ChangeAnswer) DecodeXDR(d *xdr.Decoder) error {
+	v.Epoch = d.Uint64()
+	v.Ids = nil
+	if n := d.ArrayLen(MAX_LISTED, 16); n > 0 {
+		v.Ids = make([]IdRange, n)
+		for i := range v.Ids {
+			if err := v.Ids[i].DecodeXDR(d); err != nil {
+				return err
+			}
+		}
+	}
+	v.IdsTotal = d.Uint64()
+	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v ChangeAnswer) XDRSize() int {
+	return 20 + 16*len(v.Ids)
+}
+
+// ChangeResponse is the union change_response: Status says which of the other fields counts.
+type ChangeResponse struct {
+	Status  QueryStatus
+	Answer  ChangeAnswer // QUERY_OK
+	Failure QueryFailure // default
+}
+
+// NewChangeResponseAnswer returns the ChangeResponse whose Status is QUERY_OK.
+func NewChangeResponseAnswer(answer ChangeAnswer) ChangeResponse {
+	return ChangeResponse{Status: QUERY_OK, Answer: answer}
+}
+
+// AsAnswer returns Answer and true of a ChangeResponse whose Status is QUERY_OK.
+func (v ChangeResponse) AsAnswer() (_ ChangeAnswer, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+		return v.Answer, true
+	}
+	return
+}
+
+// NewChangeResponseFailure returns the ChangeResponse whose Status has no arm of its own.
+func NewChangeResponseFailure(status QueryStatus, failure QueryFailure) ChangeResponse {
+	return ChangeResponse{Status: status, Failure: failure}
+}
+
+// AsFailure returns Failure and true of a ChangeResponse whose Status has no arm of its own.
+func (v ChangeResponse) AsFailure() (_ QueryFailure, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+	default:
+		return v.Failure, true
+	}
+	return
+}
+
+// AppendXDR appends v.
+func (v ChangeResponse) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	if b, err = v.Status.AppendXDR(b); err != nil {
+		return b, err
+	}
+	switch v.Status {
+	case QUERY_OK:
+		if b, err = v.Answer.AppendXDR(b); err != nil {
+			return b, err
+		}
+	default:
+		if b, err = v.Failure.AppendXDR(b); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// DecodeXDR reads v.
+func (v *ChangeResponse) DecodeXDR(d *xdr.Decoder) error {
+	*v = ChangeResponse{}
+	if err := v.Status.DecodeXDR(d); err != nil {
+		return err
+	}
+	switch v.Status {
+	case QUERY_OK:
+		if err := v.Answer.DecodeXDR(d); err != nil {
+			return err
+		}
+	default:
+		if err := v.Failure.DecodeXDR(d); err != nil {
+			return err
+		}
+	}
+	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v ChangeResponse) XDRSize() int {
+	n := 4
+	switch v.Status {
+	case QUERY_OK:
+		n += v.Answer.XDRSize()
+	default:
+		n += v.Failure.XDRSize()
+	}
+	return n
+}
+
 // Numbers of the program MASTER_PROG, its versions and procedures.
 const (
 	MASTER_PROG    = 0x20b17000
@@ -2812,4 +3551,5 @@ const (
 	MASTER_STATUS  = 5
 	MASTER_MEMBERS = 6
 	MASTER_JOIN    = 7
+	MASTER_CHANGE  = 8
 )

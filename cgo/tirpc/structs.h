@@ -442,6 +442,8 @@ struct join_request {
 	} ids;
 	u_quad_t instance;
 	join_secret secret;
+	bool_t replace;
+	bool_t force;
 };
 typedef struct join_request join_request;
 
@@ -457,6 +459,19 @@ struct join_answer {
 		cluster_machine *machines_val;
 	} machines;
 	u_quad_t epoch;
+	machine_name addr;
+	struct {
+		u_int added_len;
+		id_range *added_val;
+	} added;
+	u_quad_t added_total;
+	struct {
+		u_int removed_len;
+		id_range *removed_val;
+	} removed;
+	u_quad_t removed_total;
+	u_quad_t compared;
+	u_quad_t taken;
 };
 typedef struct join_answer join_answer;
 
@@ -468,6 +483,102 @@ struct join_response {
 	} join_response_u;
 };
 typedef struct join_response join_response;
+
+enum change_kind {
+	CHANGE_PRIORITY = 0,
+	CHANGE_WEIGHT = 1,
+	CHANGE_REMOVE = 2,
+	CHANGE_MASK = 3,
+	CHANGE_UNMASK = 4,
+	CHANGE_DRAIN = 5,
+	CHANGE_MOVE = 6,
+};
+typedef enum change_kind change_kind;
+
+enum priority_choice {
+	PRIORITY_DEFAULT = 0,
+	PRIORITY_NONE = 1,
+	PRIORITY_NUMBER = 2,
+};
+typedef enum priority_choice priority_choice;
+
+struct priority_change {
+	machine_name addr;
+	priority_choice choice;
+	int priority;
+};
+typedef struct priority_change priority_change;
+
+struct weight_change {
+	machine_name addr;
+	u_int weight;
+};
+typedef struct weight_change weight_change;
+
+struct remove_change {
+	machine_name addr;
+	bool_t forget;
+	bool_t now;
+};
+typedef struct remove_change remove_change;
+
+struct mask_change {
+	machine_name addr;
+	struct {
+		u_int ids_len;
+		id_range *ids_val;
+	} ids;
+};
+typedef struct mask_change mask_change;
+
+struct drain_change {
+	machine_name addr;
+	bool_t undo;
+};
+typedef struct drain_change drain_change;
+
+struct move_change {
+	machine_name from;
+	machine_name to;
+	struct {
+		u_int ids_len;
+		id_range *ids_val;
+	} ids;
+};
+typedef struct move_change move_change;
+
+struct change_request {
+	change_kind kind;
+	union {
+		priority_change priority;
+		weight_change weight;
+		remove_change remove;
+		mask_change mask;
+		mask_change unmask;
+		drain_change drain;
+		move_change move;
+	} change_request_u;
+};
+typedef struct change_request change_request;
+
+struct change_answer {
+	u_quad_t epoch;
+	struct {
+		u_int ids_len;
+		id_range *ids_val;
+	} ids;
+	u_quad_t ids_total;
+};
+typedef struct change_answer change_answer;
+
+struct change_response {
+	query_status status;
+	union {
+		change_answer answer;
+		query_failure failure;
+	} change_response_u;
+};
+typedef struct change_response change_response;
 
 #define SLAVE_PROG 0x20b17001
 #define SLAVE_V1 1
@@ -569,6 +680,9 @@ extern  members_page * master_members_2_svc(members_request *, struct svc_req *)
 #define MASTER_JOIN 7
 extern  join_response * master_join_2(join_request *, CLIENT *);
 extern  join_response * master_join_2_svc(join_request *, struct svc_req *);
+#define MASTER_CHANGE 8
+extern  change_response * master_change_2(change_request *, CLIENT *);
+extern  change_response * master_change_2_svc(change_request *, struct svc_req *);
 extern int master_prog_2_freeresult (SVCXPRT *, xdrproc_t, caddr_t);
 
 #else /* K&R C */
@@ -592,6 +706,9 @@ extern  members_page * master_members_2_svc();
 #define MASTER_JOIN 7
 extern  join_response * master_join_2();
 extern  join_response * master_join_2_svc();
+#define MASTER_CHANGE 8
+extern  change_response * master_change_2();
+extern  change_response * master_change_2_svc();
 extern int master_prog_2_freeresult ();
 #endif /* K&R C */
 
@@ -651,6 +768,17 @@ extern  bool_t xdr_join_request (XDR *, join_request*);
 extern  bool_t xdr_cluster_machine (XDR *, cluster_machine*);
 extern  bool_t xdr_join_answer (XDR *, join_answer*);
 extern  bool_t xdr_join_response (XDR *, join_response*);
+extern  bool_t xdr_change_kind (XDR *, change_kind*);
+extern  bool_t xdr_priority_choice (XDR *, priority_choice*);
+extern  bool_t xdr_priority_change (XDR *, priority_change*);
+extern  bool_t xdr_weight_change (XDR *, weight_change*);
+extern  bool_t xdr_remove_change (XDR *, remove_change*);
+extern  bool_t xdr_mask_change (XDR *, mask_change*);
+extern  bool_t xdr_drain_change (XDR *, drain_change*);
+extern  bool_t xdr_move_change (XDR *, move_change*);
+extern  bool_t xdr_change_request (XDR *, change_request*);
+extern  bool_t xdr_change_answer (XDR *, change_answer*);
+extern  bool_t xdr_change_response (XDR *, change_response*);
 
 #else /* K&R C */
 extern bool_t xdr_vec_t ();
@@ -706,6 +834,17 @@ extern bool_t xdr_join_request ();
 extern bool_t xdr_cluster_machine ();
 extern bool_t xdr_join_answer ();
 extern bool_t xdr_join_response ();
+extern bool_t xdr_change_kind ();
+extern bool_t xdr_priority_choice ();
+extern bool_t xdr_priority_change ();
+extern bool_t xdr_weight_change ();
+extern bool_t xdr_remove_change ();
+extern bool_t xdr_mask_change ();
+extern bool_t xdr_drain_change ();
+extern bool_t xdr_move_change ();
+extern bool_t xdr_change_request ();
+extern bool_t xdr_change_answer ();
+extern bool_t xdr_change_response ();
 
 #endif /* K&R C */
 

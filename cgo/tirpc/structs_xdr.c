@@ -776,6 +776,10 @@ xdr_join_request (XDR *xdrs, join_request *objp)
 		 return FALSE;
 	 if (!xdr_join_secret (xdrs, objp->secret))
 		 return FALSE;
+	 if (!xdr_bool (xdrs, &objp->replace))
+		 return FALSE;
+	 if (!xdr_bool (xdrs, &objp->force))
+		 return FALSE;
 	return TRUE;
 }
 
@@ -801,6 +805,22 @@ xdr_join_answer (XDR *xdrs, join_answer *objp)
 		 return FALSE;
 	 if (!xdr_u_quad_t (xdrs, &objp->epoch))
 		 return FALSE;
+	 if (!xdr_machine_name (xdrs, &objp->addr))
+		 return FALSE;
+	 if (!xdr_array (xdrs, (char **)&objp->added.added_val, (u_int *) &objp->added.added_len, MAX_LISTED,
+		sizeof (id_range), (xdrproc_t) xdr_id_range))
+		 return FALSE;
+	 if (!xdr_u_quad_t (xdrs, &objp->added_total))
+		 return FALSE;
+	 if (!xdr_array (xdrs, (char **)&objp->removed.removed_val, (u_int *) &objp->removed.removed_len, MAX_LISTED,
+		sizeof (id_range), (xdrproc_t) xdr_id_range))
+		 return FALSE;
+	 if (!xdr_u_quad_t (xdrs, &objp->removed_total))
+		 return FALSE;
+	 if (!xdr_u_quad_t (xdrs, &objp->compared))
+		 return FALSE;
+	 if (!xdr_u_quad_t (xdrs, &objp->taken))
+		 return FALSE;
 	return TRUE;
 }
 
@@ -818,6 +838,183 @@ xdr_join_response (XDR *xdrs, join_response *objp)
 		break;
 	default:
 		 if (!xdr_query_failure (xdrs, &objp->join_response_u.failure))
+			 return FALSE;
+		break;
+	}
+	return TRUE;
+}
+
+bool_t
+xdr_change_kind (XDR *xdrs, change_kind *objp)
+{
+	register int32_t *buf;
+
+	 if (!xdr_enum (xdrs, (enum_t *) objp))
+		 return FALSE;
+	return TRUE;
+}
+
+bool_t
+xdr_priority_choice (XDR *xdrs, priority_choice *objp)
+{
+	register int32_t *buf;
+
+	 if (!xdr_enum (xdrs, (enum_t *) objp))
+		 return FALSE;
+	return TRUE;
+}
+
+bool_t
+xdr_priority_change (XDR *xdrs, priority_change *objp)
+{
+	register int32_t *buf;
+
+	 if (!xdr_machine_name (xdrs, &objp->addr))
+		 return FALSE;
+	 if (!xdr_priority_choice (xdrs, &objp->choice))
+		 return FALSE;
+	 if (!xdr_int (xdrs, &objp->priority))
+		 return FALSE;
+	return TRUE;
+}
+
+bool_t
+xdr_weight_change (XDR *xdrs, weight_change *objp)
+{
+	register int32_t *buf;
+
+	 if (!xdr_machine_name (xdrs, &objp->addr))
+		 return FALSE;
+	 if (!xdr_u_int (xdrs, &objp->weight))
+		 return FALSE;
+	return TRUE;
+}
+
+bool_t
+xdr_remove_change (XDR *xdrs, remove_change *objp)
+{
+	register int32_t *buf;
+
+	 if (!xdr_machine_name (xdrs, &objp->addr))
+		 return FALSE;
+	 if (!xdr_bool (xdrs, &objp->forget))
+		 return FALSE;
+	 if (!xdr_bool (xdrs, &objp->now))
+		 return FALSE;
+	return TRUE;
+}
+
+bool_t
+xdr_mask_change (XDR *xdrs, mask_change *objp)
+{
+	register int32_t *buf;
+
+	 if (!xdr_machine_name (xdrs, &objp->addr))
+		 return FALSE;
+	 if (!xdr_array (xdrs, (char **)&objp->ids.ids_val, (u_int *) &objp->ids.ids_len, ~0,
+		sizeof (id_range), (xdrproc_t) xdr_id_range))
+		 return FALSE;
+	return TRUE;
+}
+
+bool_t
+xdr_drain_change (XDR *xdrs, drain_change *objp)
+{
+	register int32_t *buf;
+
+	 if (!xdr_machine_name (xdrs, &objp->addr))
+		 return FALSE;
+	 if (!xdr_bool (xdrs, &objp->undo))
+		 return FALSE;
+	return TRUE;
+}
+
+bool_t
+xdr_move_change (XDR *xdrs, move_change *objp)
+{
+	register int32_t *buf;
+
+	 if (!xdr_machine_name (xdrs, &objp->from))
+		 return FALSE;
+	 if (!xdr_machine_name (xdrs, &objp->to))
+		 return FALSE;
+	 if (!xdr_array (xdrs, (char **)&objp->ids.ids_val, (u_int *) &objp->ids.ids_len, ~0,
+		sizeof (id_range), (xdrproc_t) xdr_id_range))
+		 return FALSE;
+	return TRUE;
+}
+
+bool_t
+xdr_change_request (XDR *xdrs, change_request *objp)
+{
+	register int32_t *buf;
+
+	 if (!xdr_change_kind (xdrs, &objp->kind))
+		 return FALSE;
+	switch (objp->kind) {
+	case CHANGE_PRIORITY:
+		 if (!xdr_priority_change (xdrs, &objp->change_request_u.priority))
+			 return FALSE;
+		break;
+	case CHANGE_WEIGHT:
+		 if (!xdr_weight_change (xdrs, &objp->change_request_u.weight))
+			 return FALSE;
+		break;
+	case CHANGE_REMOVE:
+		 if (!xdr_remove_change (xdrs, &objp->change_request_u.remove))
+			 return FALSE;
+		break;
+	case CHANGE_MASK:
+		 if (!xdr_mask_change (xdrs, &objp->change_request_u.mask))
+			 return FALSE;
+		break;
+	case CHANGE_UNMASK:
+		 if (!xdr_mask_change (xdrs, &objp->change_request_u.unmask))
+			 return FALSE;
+		break;
+	case CHANGE_DRAIN:
+		 if (!xdr_drain_change (xdrs, &objp->change_request_u.drain))
+			 return FALSE;
+		break;
+	case CHANGE_MOVE:
+		 if (!xdr_move_change (xdrs, &objp->change_request_u.move))
+			 return FALSE;
+		break;
+	default:
+		return FALSE;
+	}
+	return TRUE;
+}
+
+bool_t
+xdr_change_answer (XDR *xdrs, change_answer *objp)
+{
+	register int32_t *buf;
+
+	 if (!xdr_u_quad_t (xdrs, &objp->epoch))
+		 return FALSE;
+	 if (!xdr_array (xdrs, (char **)&objp->ids.ids_val, (u_int *) &objp->ids.ids_len, MAX_LISTED,
+		sizeof (id_range), (xdrproc_t) xdr_id_range))
+		 return FALSE;
+	 if (!xdr_u_quad_t (xdrs, &objp->ids_total))
+		 return FALSE;
+	return TRUE;
+}
+
+bool_t
+xdr_change_response (XDR *xdrs, change_response *objp)
+{
+	register int32_t *buf;
+
+	 if (!xdr_query_status (xdrs, &objp->status))
+		 return FALSE;
+	switch (objp->status) {
+	case QUERY_OK:
+		 if (!xdr_change_answer (xdrs, &objp->change_response_u.answer))
+			 return FALSE;
+		break;
+	default:
+		 if (!xdr_query_failure (xdrs, &objp->change_response_u.failure))
 			 return FALSE;
 		break;
 	}

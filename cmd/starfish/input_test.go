@@ -5,14 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
 
 	"starfish/client"
 	"starfish/portmap"
@@ -110,6 +113,48 @@ func TestParseIDs(t *testing.T) {
 		_, err := parseIDs([]string{bad})
 		require.Error(t, err, bad)
 	}
+}
+
+// TestPartSpans: the parts are the whole, and none has too many known ids.
+func TestPartSpans(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		id := rapid.OneOf(rapid.Uint64Range(0, 40), rapid.Uint64Range(math.MaxUint64-40, math.MaxUint64))
+		ids := rapid.SliceOfNDistinct(id, 1, 30, rapid.ID[uint64]).Draw(t, "ids")
+		var spans []structs.IdRange
+		for _, id := range ids {
+			spans = append(spans, structs.IdRange{First: id, Last: id})
+		}
+		slices.Sort(ids)
+		var known []uint64
+		for _, id := range ids {
+			if rapid.Bool().Draw(t, "known") {
+				known = append(known, id)
+			}
+		}
+		most := rapid.IntRange(1, 5).Draw(t, "most")
+		var all []uint64
+		for _, part := range partSpans(mergeSpans(spans), known, most) {
+			n := 0
+			for _, s := range part {
+				for id := s.First; ; id++ {
+					all = append(all, id)
+					if slices.Contains(known, id) {
+						n++
+					}
+					if id == s.Last {
+						break
+					}
+				}
+			}
+			require.LessOrEqual(t, n, most)
+		}
+		require.Equal(t, ids, all)
+	})
+}
+
+func TestSpanList(t *testing.T) {
+	require.Equal(t, "1-3, 7", spanList([]structs.IdRange{{First: 1, Last: 3}, {First: 7, Last: 7}}, 4))
+	require.Equal(t, "1-3 and 9 more", spanList([]structs.IdRange{{First: 1, Last: 3}}, 12))
 }
 
 func TestReadVectorFile(t *testing.T) {

@@ -114,7 +114,7 @@ interrupted. Numbers are decimal, also with zeros before them.`,
 	root.SetHelpCommand(newHelp(root))
 	root.AddCommand(
 		newUp(), newPut(g), newDelete(g), newGet(g), newLoad(g), newQuery(g), newExplain(g),
-		newStatus(g), newMembers(g), newJoin(g), newVersion(),
+		newStatus(g), newMembers(g), newJoin(g), newRemove(g), newVersion(),
 	)
 	return root
 }

@@ -32,7 +32,7 @@ type mixed struct {
 }
 
 // newMixed starts one. goFirst holds the vectors 0 and 1, inC 10 and 11, goLast
-// 20 and 21, each with its number as its one row; and for comparison goLast has
+// 20 and 21, each with its number as its one row (inC also 12 and 13, unsaid); and for comparison goLast has
 // 110 and 111, which are like 10 and 11.
 func newMixed(t *testing.T, p programs, farPortmapper func(*testing.T, *netns.Host)) *mixed {
 	m := &mixed{}
@@ -67,7 +67,7 @@ func newMixed(t *testing.T, p programs, farPortmapper func(*testing.T, *netns.Ho
 
 func (m *mixed) startHandler(t *testing.T, p programs) {
 	t.Helper()
-	m.handler = cpeer.Start(t, m.far.Command(p.handler(), inC, fmt.Sprintf("10=%d,11=%d", 1<<10, 1<<11)))
+	m.handler = cpeer.Start(t, m.far.Command(p.handler(), inC, fmt.Sprintf("10=%d,11=%d,12=%d,13=%d", 1<<10, 1<<11, 1<<12, uint64(1)<<33)))
 	m.handler.WaitFor(t, "ready\n", wait)
 }
 
@@ -112,6 +112,55 @@ func TestChainsOfGoAndC(t *testing.T) {
 	t.Run("the handler is read-only", func(t *testing.T) {
 		require.Error(t, m.client.Put(t.Context(), 10, []uint64{1}))
 		require.Error(t, m.client.Put(t.Context(), 500, []uint64{1}, inC))
+	})
+	t.Run("joins are compared", func(t *testing.T) {
+		join := func(replace bool, first, last uint64) structs.JoinResponse {
+			r, err := m.client.MasterJoin(t.Context(), structs.JoinRequest{
+				Addr: inC, Protocol: structs.SLAVE_V1, Ids: []structs.IdRange{{First: first, Last: last}}, Replace: replace,
+			})
+			require.NoError(t, err)
+			return r
+		}
+		for id := range uint64(3) { // 12 is there as it is here, 13 is not, 14 is not there
+			require.NoError(t, m.client.Put(t.Context(), 12+id, []uint64{1 << 12}, goFirst))
+		}
+		r := join(false, 12, 14)
+		require.Equal(t, structs.QUERY_FAILED, r.Status)
+		require.Equal(t, []uint64{14}, r.Failure.Vectors, r.Failure.Message)
+		r = join(false, 12, 13)
+		require.Equal(t, structs.QUERY_FAILED, r.Status)
+		require.Equal(t, []uint64{13}, r.Failure.Vectors, r.Failure.Message)
+		r = join(false, 12, 12)
+		require.Equal(t, structs.QUERY_OK, r.Status, r.Failure.Message)
+		require.EqualValues(t, 1, r.Answer.Compared)
+		require.Error(t, m.client.Put(t.Context(), 12, []uint64{1}))
+		want := answer(t, nil, p.client(), "127.0.0.1", "2", "tcp", "R:10-12")
+		require.Contains(t, want, "rows 10 11 12\n")
+
+		// What it was joined with and does not hold.
+		r = join(false, 15, 15)
+		require.Equal(t, structs.QUERY_OK, r.Status, r.Failure.Message)
+		for _, text := range []string{"P:15", "R:15"} {
+			o := run(t, nil, p.client(), "127.0.0.1", "2", "tcp", text)
+			require.Equal(t, 1, o.code)
+			require.Contains(t, o.stderr, "unavailable: vector 15 ")
+			require.Contains(t, o.stderr, "does not hold")
+		}
+		r = join(true, 10, 13)
+		require.Equal(t, structs.QUERY_OK, r.Status, r.Failure.Message)
+		require.EqualValues(t, 2, r.Answer.Taken)
+		require.EqualValues(t, 1, r.Answer.RemovedTotal)
+		require.Contains(t, answer(t, nil, p.client(), "127.0.0.1", "2", "tcp", "R:10-13"), "rows 10 11 12 33\n")
+
+		// Out, and in again as it was.
+		remove, err := m.client.MasterChange(t.Context(), structs.ChangeRequest{Kind: structs.CHANGE_REMOVE, Remove: structs.RemoveChange{Addr: inC, Forget: true}})
+		require.NoError(t, err)
+		require.Equal(t, structs.QUERY_OK, remove.Status, remove.Failure.Message)
+		require.EqualValues(t, 4, remove.Answer.IdsTotal)
+		require.Contains(t, answer(t, nil, p.client(), "127.0.0.1", "2", "tcp", "R:0-20"), "rows 0 1 12 20\n")
+		r = join(false, 10, 11)
+		require.Equal(t, structs.QUERY_OK, r.Status, r.Failure.Message)
+		awaitServing(t, 3)
 	})
 	t.Run("the machine behind C is blamed", func(t *testing.T) {
 		chain := list(goFirst, "0", inC, "10", goLast, "20")

@@ -53,6 +53,11 @@ var files = []file{
 		differ.Of[structs.ClusterStatus]("cluster_status"), differ.Of[structs.MembersRequest]("members_request"), differ.Of[structs.Member]("member"),
 		differ.Of[structs.MembersPage]("members_page"), differ.Of[structs.IdRange]("id_range"), differ.Of[structs.JoinRequest]("join_request"),
 		differ.Of[structs.ClusterMachine]("cluster_machine"), differ.Of[structs.JoinAnswer]("join_answer"), differ.Of[structs.JoinResponse]("join_response"),
+		differ.Of[structs.ChangeKind]("change_kind"), differ.Of[structs.PriorityChoice]("priority_choice"),
+		differ.Of[structs.PriorityChange]("priority_change"), differ.Of[structs.WeightChange]("weight_change"),
+		differ.Of[structs.RemoveChange]("remove_change"), differ.Of[structs.MaskChange]("mask_change"), differ.Of[structs.DrainChange]("drain_change"),
+		differ.Of[structs.MoveChange]("move_change"), differ.Of[structs.ChangeRequest]("change_request"),
+		differ.Of[structs.ChangeAnswer]("change_answer"), differ.Of[structs.ChangeResponse]("change_response"),
 	}},
 	{"../../rpc/rpc_msg.x", []differ.Kind{
 		differ.Of[rpc.AuthFlavor]("auth_flavor"), differ.Of[rpc.OpaqueAuth]("opaque_auth"), differ.Of[rpc.MsgType]("msg_type"), differ.Of[rpc.ReplyStat]("reply_stat"),
