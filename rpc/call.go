@@ -30,7 +30,7 @@ type Call struct {
 // args.String returned may. Bytes that are left in args are nobody's business.
 //
 // What an error becomes is said at ErrProgUnavail and its siblings; a panic is
-// answered as ErrSystem. Procedure 0 does nothing and is answered by the server
+// answered as ErrSystem; ErrNoReply is not answered. Procedure 0 does nothing and is answered by the server
 // where the handler returns ErrProcUnavail for it. It does not count for MaxCalls,
 // so that a busy server still shows that it lives; a handler must not block in it.
 //

@@ -28,6 +28,7 @@ type ClientConfig struct {
 	Trace     TraceFunc     // nil: nobody follows calls
 	Timeout   time.Duration // of a call whose context has no deadline
 	MaxRecord int           // bytes of one call or reply
+	MaxReply  int           // bytes of one reply; 0: MaxRecord. See WithMaxReply
 
 	// A call over UDP is sent again, with the same xid, after Retransmit, then
 	// after twice that time and so on, at most MaxRetransmit.
@@ -47,6 +48,7 @@ type ClientConfig struct {
 func (c *ClientConfig) setDefaults() {
 	orDefault(&c.Timeout, DefaultCallTimeout)
 	orDefault(&c.MaxRecord, DefaultMaxRecord)
+	orDefault(&c.MaxReply, c.MaxRecord)
 	orDefault(&c.Retransmit, DefaultRetransmit)
 	orDefault(&c.MaxRetransmit, DefaultMaxRetransmit)
 }
@@ -64,6 +66,7 @@ type Client struct {
 	mu      sync.Mutex
 	xid     uint32
 	pending map[uint32]*pendingCall
+	longest int   // bytes of a reply that any call so far may have
 	err     error // why the connection ended, nil before
 }
 
@@ -81,6 +84,7 @@ type transport interface {
 type pendingCall struct {
 	xid   uint32
 	req   *buffer     // room for a mark, then the call
+	max   int         // bytes of the reply
 	reply chan result // of capacity 1: gets one result
 	sent  bool        // may have reached the server; under Client.mu
 	timer *time.Timer // kept for the next call; nil before the first
@@ -126,6 +130,7 @@ func NewClient(conn net.Conn, cfg ClientConfig) *Client {
 		done:    make(chan struct{}),
 		xid:     rand.Uint32(),
 		pending: make(map[uint32]*pendingCall),
+		longest: cfg.MaxReply,
 	}
 	if _, ok := conn.(*net.UDPConn); ok {
 		c.wire = &packetTransport{c: c}
@@ -245,7 +250,10 @@ func (c *Client) exchange(ctx context.Context, prog, vers, proc uint32, args xdr
 	if !ok {
 		p = &pendingCall{reply: make(chan result, 1)}
 	}
-	p.req, p.sent = req, false
+	p.req, p.sent, p.max = req, false, c.cfg.MaxReply
+	if n, ok := ctx.Value(maxReplyKey{}).(int); ok && n > 0 {
+		p.max = n
+	}
 	if err := c.register(p); err != nil {
 		req.free()
 		return nil, err
@@ -265,7 +273,25 @@ func (c *Client) register(p *pendingCall) error {
 	p.xid = c.xid
 	binary.BigEndian.PutUint32(p.req.b[markLen:], p.xid)
 	c.pending[p.xid] = p
+	c.longest = max(c.longest, p.max)
 	return nil
+}
+
+type maxReplyKey struct{}
+
+// WithMaxReply bounds the reply of the calls that are made with the context, in
+// bytes, in the place of ClientConfig.MaxReply: a client whose results are short
+// can ask for a long one. A call whose reply is longer is ErrTooLong; one that is
+// longer than all bounds so far ends the connection.
+func WithMaxReply(ctx context.Context, n int) context.Context {
+	return context.WithValue(ctx, maxReplyKey{}, n)
+}
+
+// maxReply is the bound of the reply that comes next.
+func (c *Client) maxReply() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.longest
 }
 
 // callers returns how many calls wait.
@@ -302,6 +328,11 @@ func (c *Client) deliver(rec *buffer) {
 	}
 	if p == nil {
 		rec.free()
+		return
+	}
+	if n := len(rec.b); n > p.max {
+		rec.free()
+		p.reply <- result{err: fmt.Errorf("%w: reply of %d bytes, at most %d", ErrTooLong, n, p.max)}
 		return
 	}
 	p.reply <- result{rec: rec}

@@ -178,11 +178,12 @@ func (t *streamTransport) settle() { <-t.idle }
 
 // receive hands the replies out.
 func (t *streamTransport) receive() error {
-	records := newRecordReader(t.c.conn, t.c.cfg.MaxRecord)
+	records := newRecordReader(t.c.conn, t.c.cfg.MaxReply)
 	for {
 		if err := records.wait(); err != nil {
 			return err
 		}
+		records.max = t.c.maxReply() // its call is registered
 		rec := getBuffer()
 		var err error
 		if rec.b, err = records.next(rec.b); err != nil {

@@ -19,6 +19,9 @@ var (
 	ErrGarbageArgs error = &ReplyError{AcceptStat: GARBAGE_ARGS}
 	// ErrSystem: the server failed; its log says why.
 	ErrSystem error = &ReplyError{AcceptStat: SYSTEM_ERR}
+	// ErrNoReply: the call gets no reply, as some protocols have it for calls that
+	// were sent to everybody. Its caller waits until its time is over.
+	ErrNoReply = errors.New("no reply is to be sent")
 	// ErrRPCMismatch: the server speaks another version of the RPC protocol.
 	ErrRPCMismatch error = &ReplyError{Stat: MSG_DENIED, RejectStat: RPC_MISMATCH, Low: RPC_MSG_VERSION, High: RPC_MSG_VERSION}
 	// ErrAuth: the credential was refused, for whatever reason.

@@ -25,7 +25,7 @@ type CallResult struct {
 	In, Out int           // bytes of the call and the reply, without record marks
 }
 
-// The reasons for which a connection is closed or a datagram is dropped.
+// The reasons for which a connection is closed, or a message gets no reply.
 const (
 	DropNotCall   = "not_call"  // a message that is no call
 	DropRecord    = "record"    // marks that make no record, or a too long one
@@ -34,11 +34,12 @@ const (
 	DropEvicted   = "evicted"   // others needed the room
 	DropTLS       = "tls"       // the handshake failed
 	DropBroken    = "broken"    // by the other side
+	DropSilent    = "silent"    // a call whose handler says ErrNoReply
 	DropDuplicate = "duplicate" // a call over UDP that was sent again: it got the reply of the first, or the first still runs
 )
 
 // DropReasons are all reasons that Metrics.Dropped is given.
-var DropReasons = []string{DropNotCall, DropRecord, DropStalled, DropIdle, DropEvicted, DropTLS, DropBroken, DropDuplicate}
+var DropReasons = []string{DropNotCall, DropRecord, DropStalled, DropIdle, DropEvicted, DropTLS, DropBroken, DropSilent, DropDuplicate}
 
 // dropReason says why a connection that ends with err is dropped.
 func dropReason(err error, inRecord bool) string {

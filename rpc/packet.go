@@ -101,8 +101,7 @@ func (p *packetConn) serveNext(d *xdr.Decoder) bool {
 		p.s.cfg.Metrics.Dropped("udp", DropNotCall)
 		return true // it is no business of the other callers
 	}
-	dg := p.info.parse(p.oob[:oobn], p.uc.LocalAddr())
-	dg.from = from
+	dg := p.info.parse(p.oob[:oobn], p.uc.LocalAddr(), from)
 	ctx.call.Network, ctx.call.PeerUID = "udp", -1
 	ctx.call.Remote, ctx.call.Local = net.UDPAddrFromAddrPort(from), dg.to
 	h, refusal := p.s.admit(ctx, refusal)
@@ -128,11 +127,17 @@ func (p *packetConn) serveNext(d *xdr.Decoder) bool {
 	p.crew.pass(n)
 	begin := time.Now()
 	reply := getBuffer()
-	reply.b = p.s.answer(ctx, h, refusal, d, reply.b)
+	answer := p.s.answer(ctx, h, refusal, d, reply.b)
 	took := time.Since(begin)
 	p.crew.ran(took, 0)
-	sent := p.write(reply.b[markLen:], &ctx.call, dg)
-	p.s.cfg.Metrics.Called(&ctx.call, CallResult{ctx.refused, took, n, len(sent)})
+	var sent []byte
+	if answer == nil {
+		p.s.cfg.Metrics.Dropped("udp", DropSilent)
+	} else {
+		reply.b = answer
+		sent = p.write(reply.b[markLen:], &ctx.call, dg)
+		p.s.cfg.Metrics.Called(&ctx.call, CallResult{ctx.refused, took, n, len(sent)})
+	}
 	if cached != nil {
 		p.s.cache.end(cached, sent)
 	}
@@ -178,7 +183,7 @@ func (p *packetConn) readEnded(err error) {
 // what it sent.
 func (p *packetConn) write(b []byte, c *Call, dg datagram) []byte {
 	_, _, err := p.uc.WriteMsgUDPAddrPort(b, dg.oob, dg.from)
-	if errors.Is(err, syscall.EINVAL) && dg.oob != nil { // a broadcast address is nowhere to send from
+	if (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENETUNREACH)) && dg.oob != nil { // a broadcast address is nowhere to send from
 		dg.oob = nil
 		_, _, err = p.uc.WriteMsgUDPAddrPort(b, nil, dg.from)
 	}
@@ -194,7 +199,7 @@ func (p *packetConn) write(b []byte, c *Call, dg datagram) []byte {
 }
 
 // packetInfo asks a socket that listens on all addresses which of them each
-// datagram was sent to.
+// datagram was sent to; of one that was sent to many hosts, at which it came in.
 type packetInfo struct{ v4, v6 bool }
 
 func (i *packetInfo) enable(c *net.UDPConn) error {
@@ -210,9 +215,28 @@ func (i *packetInfo) enable(c *net.UDPConn) error {
 	return ipv6.NewPacketConn(c).SetControlMessage(ipv6.FlagDst|ipv6.FlagInterface, true)
 }
 
+// interfaceAddr is an IPv6 address of an interface, of the scope asked for; nil
+// where it has none.
+func interfaceAddr(ifIndex int, linkLocal bool) net.IP {
+	ifi, err := net.InterfaceByIndex(ifIndex)
+	if err != nil {
+		return nil
+	}
+	addrs, err := ifi.Addrs()
+	if err != nil {
+		return nil
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() == nil && n.IP.IsLinkLocalUnicast() == linkLocal {
+			return n.IP
+		}
+	}
+	return nil
+}
+
 // parse reads the control message of a datagram.
-func (i *packetInfo) parse(oob []byte, local net.Addr) datagram {
-	dg := datagram{to: local}
+func (i *packetInfo) parse(oob []byte, local net.Addr, from netip.AddrPort) datagram {
+	dg := datagram{from: from, to: local}
 	la, ok := local.(*net.UDPAddr)
 	if !ok {
 		return dg
@@ -230,7 +254,13 @@ func (i *packetInfo) parse(oob []byte, local net.Addr) datagram {
 			to, ifIndex = in.Dst, in.IfIndex
 		}
 	}
-	if to == nil || to.IsMulticast() {
+	if ip := specDst(oob); ip != nil {
+		to = ip // of a broadcast, the address of the interface that it came in on
+	}
+	if to.IsMulticast() {
+		to = interfaceAddr(ifIndex, from.Addr().IsLinkLocalUnicast())
+	}
+	if to == nil || to.Equal(net.IPv4bcast) {
 		return dg
 	}
 	addr := &net.UDPAddr{IP: to, Port: la.Port}

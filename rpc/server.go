@@ -189,7 +189,8 @@ func (s *Server) admit(ctx *callContext, err error) (h Handler, refusal error) {
 	return s.handler(c)
 }
 
-// answer runs one call, or refuses it, and appends the reply to reply[:markLen].
+// answer runs one call, or refuses it, and appends the reply to reply[:markLen];
+// nil where there is to be none.
 func (s *Server) answer(ctx *callContext, h Handler, refusal error, d *xdr.Decoder, reply []byte) []byte {
 	c := &ctx.call
 	if refusal == nil {
@@ -207,6 +208,9 @@ func (s *Server) answer(ctx *callContext, h Handler, refusal error, d *xdr.Decod
 		case len(reply)-markLen > s.cfg.MaxReply:
 			refusal = fmt.Errorf("%w: reply of %d bytes, at most %d", ErrTooLong, len(reply)-markLen, s.cfg.MaxReply)
 			reply = head
+		}
+		if errors.Is(refusal, ErrNoReply) {
+			return nil
 		}
 		if refusal == nil {
 			putAccepted(reply[markLen:], c.XID, ctx.verf)

@@ -115,7 +115,7 @@ func (c *streamConn) serveNext(d *xdr.Decoder) bool {
 	c.crew.pass(size)
 	begin := time.Now()
 	reply := getBuffer()
-	reply.b = c.s.answer(ctx, h, refusal, d, reply.b)
+	answer := c.s.answer(ctx, h, refusal, d, reply.b)
 	if slot {
 		c.s.release()
 	}
@@ -123,11 +123,19 @@ func (c *streamConn) serveNext(d *xdr.Decoder) bool {
 		req.free()
 	}
 	*d = xdr.Decoder{}
-	putMark(reply.b)
 	took := time.Since(begin)
-	c.s.cfg.Metrics.Called(&ctx.call, CallResult{ctx.refused, took, size, len(reply.b) - markLen})
-	c.crew.ran(took, len(reply.b)-size)
-	c.push(reply)
+	if answer == nil {
+		reply.free()
+		c.s.cfg.Metrics.Dropped(c.call.Network, DropSilent)
+		c.crew.ran(took, 0)
+		c.crew.done(1, size)
+	} else {
+		reply.b = answer
+		putMark(reply.b)
+		c.s.cfg.Metrics.Called(&ctx.call, CallResult{ctx.refused, took, size, len(reply.b) - markLen})
+		c.crew.ran(took, len(reply.b)-size)
+		c.push(reply)
+	}
 	mine := c.crew.retake()
 	if mine && c.rec.ready() {
 		return true // the next reply goes with this one
