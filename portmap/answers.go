@@ -38,7 +38,7 @@ func Answers(ctx context.Context, reg Registration) bool {
 func answersNull(ctx context.Context, network string, at netip.AddrPort, reg Registration) bool {
 	ctx, cancel := context.WithTimeout(ctx, aliveTimeout)
 	defer cancel()
-	c, err := rpc.Dial(ctx, network, at.String(), rpc.ClientConfig{})
+	c, err := rpc.Dial(ctx, network, at.String(), rpc.ClientConfig{MaxReply: MaxRecord})
 	if err == nil {
 		defer c.Close()
 		err = c.Call(ctx, reg.Prog, reg.Vers, 0, nil, nil)

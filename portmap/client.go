@@ -33,7 +33,12 @@ type Client struct {
 
 // Connect connects to the portmapper at addr: host:port for "tcp" and "udp", a
 // path for "unix".
+//
+// A zero MaxReply is MaxRecord, which all answers but lists keep.
 func Connect(ctx context.Context, network, addr string, cfg rpc.ClientConfig) (*Client, error) {
+	if cfg.MaxReply <= 0 {
+		cfg.MaxReply = MaxRecord
+	}
 	conn, err := rpc.Dial(ctx, network, addr, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("%w at %s: %w", ErrNoPortmapper, addr, err)
@@ -200,6 +205,7 @@ func (c *Client) getPort(ctx context.Context, prog, vers uint32, netid string) (
 // Dump lists all registrations.
 func (c *Client) Dump(ctx context.Context) ([]Registration, error) {
 	var regs []Registration
+	ctx = rpc.WithMaxReply(ctx, MaxReply)
 	err := c.each(func(vers uint32) error {
 		if vers == PMAP_VERS {
 			list, err := NewPmapProgPmapVersClient(c.rpc).PmapprocDump(ctx)

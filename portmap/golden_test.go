@@ -141,9 +141,6 @@ var differs = map[string]string{
 	"pmap_callit_v2_tcp.hex":   "8000001811223344000000010000000000000000" + "0000000000000003",
 	"rpcb_callit_v3_tcp.hex":   "8000001811223344000000010000000000000000" + "0000000000000003",
 	"rpcb_indirect_v4_tcp.hex": "8000001811223344000000010000000000000000" + "0000000000000003",
-	// What fails, package rpc has no way to leave without an answer.
-	"pmap_callit_v2_udp.hex": "11223344000000010000000000000000" + "0000000000000003",
-	"rpcb_callit_v3_udp.hex": "11223344000000010000000000000000" + "0000000000000003",
 	// rpcbind reads past the end of the datagram: GARBAGE_ARGS, as over TCP.
 	"pmap_getport_garbage_udp.hex": "11223344000000010000000000000000" + "0000000000000004",
 }
@@ -195,6 +192,17 @@ func TestGoldenReplies(t *testing.T) {
 			b := newBench(t, append(recorded(me), before(name, me)...))
 			if strings.Contains(name, "getstat") {
 				counted(t, &b.s.stats, rec.reply)
+			}
+			if len(rec.reply) == 0 && differs[name] == "" { // silent: the next call's answer comes first
+				conn := b.dial(t, network)
+				_, err := conn.Write(rec.request)
+				require.NoError(t, err)
+				null := request(PMAP_PROG, PMAP_VERS, 0)
+				null[0] ^= 0xff
+				_, err = conn.Write(null)
+				require.NoError(t, err)
+				require.Equal(t, null[:4], readReply(t, conn, network)[:4])
+				return
 			}
 			got := b.roundTrip(t, network, rec.request)
 			want := rec.reply

@@ -2,6 +2,7 @@ package portmap
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"starfish/rpc"
@@ -45,12 +46,23 @@ type guard struct {
 	next rpc.Handler
 }
 
-// ServeRPC serves a call, unless its source calls too often, or gets more from
-// us than it sent.
+// ServeRPC serves a call. A CALLIT, under each of its names, that fails for
+// whatever reason gets no answer over UDP: it was sent to many (RFC 1833 sections
+// 2.2.1 and 3.2).
 func (g guard) ServeRPC(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
+	answer, err := g.serve(ctx, call, args, reply)
+	if err != nil && call.Proc == RPCBPROC_CALLIT && call.Network == "udp" {
+		return nil, fmt.Errorf("%w: %w", rpc.ErrNoReply, err)
+	}
+	return answer, err
+}
+
+// serve serves a call, unless its source calls too often, or gets more from
+// us than it sent.
+func (g guard) serve(ctx context.Context, call *rpc.Call, args *xdr.Decoder, reply []byte) ([]byte, error) {
 	size := args.Offset() + args.Len()
 	stranger := !isLocal(call)
-	if stranger && g.s.limiter != nil && !g.s.limiter.allow(addrOf(call.Remote), time.Now()) {
+	if l := g.limiterOf(call); stranger && l != nil && !l.allow(addrOf(call.Remote), time.Now()) {
 		g.s.cfg.Metrics.Refused(RefusedRate)
 		return nil, rpc.ErrSystem // 24 bytes, less than any call has
 	}
@@ -69,9 +81,19 @@ func (g guard) ServeRPC(ctx context.Context, call *rpc.Call, args *xdr.Decoder, 
 	return answer, err
 }
 
-// errSilent is for calls that RFC 1833 leaves without an answer: a CALLIT that
-// fails (sections 2.2.1 and 3.2).
-var errSilent error = rpc.ErrProcUnavail
+// limiterOf is what bounds the calls of a source: few of those that are answered
+// at length or passed on, many look-ups, which gain nobody anything.
+func (g guard) limiterOf(call *rpc.Call) *limiter {
+	long := call.Proc == RPCBPROC_DUMP
+	if g.vers == RPCBVERS4 {
+		long = long || call.Proc == RPCBPROC_GETSTAT || call.Proc == RPCBPROC_INDIRECT ||
+			call.Proc == RPCBPROC_GETADDRLIST && call.Network == "udp"
+	}
+	if long || call.Proc == RPCBPROC_CALLIT {
+		return g.s.limiter
+	}
+	return g.s.lookups
+}
 
 // isLocal tells whether a call comes from this host: over the unix socket, or
 // from a loopback address.

@@ -21,10 +21,13 @@ const (
 	MaxUaddr         = 255      // bytes of a universal address
 
 	// DefaultRate and DefaultBurst bound the calls of one other host (of one /64
-	// for IPv6) a second, and at once. Loopback and the unix socket are not
+	// for IPv6) that are answered at length or passed on, a second and at once:
+	// DUMP, GETSTAT, CALLIT, BCAST, INDIRECT, and GETADDRLIST over UDP. LookupRate
+	// bounds all others, a second and at once. Loopback and the unix socket are not
 	// bounded so.
 	DefaultRate  = 100
 	DefaultBurst = 400
+	LookupRate   = 10000
 	// LongAnswer is the length from which an answer over a stream counts as long.
 	// Of these are LongBytes given at once and LongRate a second, to all callers
 	// together: callers that ask and do not take the answers would else fill the

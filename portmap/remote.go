@@ -61,7 +61,7 @@ func (c remoteCall) forbidden() bool {
 func (s *Server) passOn(ctx context.Context, vers uint32, c remoteCall) (netip.AddrPort, []byte, error) {
 	call := rpc.CallFromContext(ctx)
 	if call.Network != "udp" {
-		return netip.AddrPort{}, nil, errSilent
+		return netip.AddrPort{}, nil, rpc.ErrProcUnavail
 	}
 	if c.forbidden() {
 		s.cfg.Metrics.Refused(RefusedForward)
@@ -73,13 +73,7 @@ func (s *Server) passOn(ctx context.Context, vers uint32, c remoteCall) (netip.A
 	if err == nil {
 		results, err = s.forward(ctx, call, to, c)
 	}
-	switch {
-	case err == nil:
-		return to, results, nil
-	case c.indirect:
-		return to, nil, err
-	}
-	return to, nil, errSilent
+	return to, results, err
 }
 
 // destination is where the program of c is served: the address that its caller

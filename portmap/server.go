@@ -1,6 +1,7 @@
 package portmap
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,8 @@ type Config struct {
 	Insecure bool
 	// RemoteCalls passes calls on to local programs: CALLIT, BCAST and INDIRECT.
 	RemoteCalls bool
-	// Rate bounds the calls of one other host a second. 0: DefaultRate;
+	// Rate bounds the calls of one other host a second that are answered at length
+	// or passed on. Look-ups may be a hundred times as many. 0: DefaultRate;
 	// negative: none.
 	Rate float64
 
@@ -73,7 +75,8 @@ type Server struct {
 	cfg         Config
 	reg         *registry
 	stats       stats
-	limiter     *limiter
+	limiter     *limiter // of calls that are answered at length or passed on; nil: none
+	lookups     *limiter // of all others; nil: none
 	long        longAnswers
 	forwards    chan struct{} // a token for each call that is passed on
 	reserved    uint16        // source ports below it are root's
@@ -116,11 +119,10 @@ func New(cfg Config) (*Server, error) {
 	if cfg.LogCalls {
 		s.callLevel = slog.LevelInfo
 	}
-	switch {
-	case cfg.Rate == 0:
-		s.limiter = newLimiter(DefaultRate, DefaultBurst)
-	case cfg.Rate > 0:
-		s.limiter = newLimiter(cfg.Rate, max(1, cfg.Rate*DefaultBurst/DefaultRate))
+	if cfg.Rate >= 0 {
+		times := cmp.Or(cfg.Rate, DefaultRate) / DefaultRate
+		s.limiter = newLimiter(times*DefaultRate, max(1, times*DefaultBurst))
+		s.lookups = newLimiter(times*LookupRate, max(1, times*LookupRate))
 	}
 	return s, nil
 }

@@ -36,6 +36,8 @@ func (c *counting) Refused(reason string) {
 	c.mu.Unlock()
 }
 
+func (c *counting) Dropped(_, reason string) { c.Refused(reason) }
+
 func (c *counting) of(reason string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,6 +101,9 @@ func TestAmplification(t *testing.T) {
 	refused := 0
 	for vers := uint32(PMAP_VERS); vers <= RPCBVERS4; vers++ {
 		for proc := range highest[vers-PMAP_VERS] + 2 {
+			if proc == RPCBPROC_CALLIT {
+				continue // fails, and is silent
+			}
 			for _, args := range [][]uint32{nil, {PMAP_PROG, 4, 6, 0}, {PMAP_PROG, 4, 0, 0, 0}, {0x20000001, 1, 0, 0, 0}, {0}} {
 				call := request(RPCBPROG, vers, proc, args...)
 				what := fmt.Sprintf("version %d procedure %d %v", vers, proc, args)
@@ -174,18 +179,30 @@ func TestRateOfOneSource(t *testing.T) {
 	netns.AddAddr(t, far.Host, "to-test", "10.7.0.3/24")
 	var metrics counting
 	start(t, Config{Listen: []netip.Addr{netip.MustParseAddr("10.7.0.1")}, Metrics: &metrics, Rate: 5})
-	null := request(PMAP_PROG, PMAP_VERS, 0)
+	null, dump := request(PMAP_PROG, PMAP_VERS, 0), request(PMAP_PROG, PMAP_VERS, PMAPPROC_DUMP)
 	conn := far.dial(t, "tcp", "10.7.0.1:111")
 	served := 0
 	const calls = 300
 	for range calls {
-		if got := ask1(t, conn, "tcp", null); got[len(got)-1] == 0 {
+		if got := ask1(t, conn, "tcp", dump); len(got) > 28 {
 			served++
 		}
 	}
 	require.Equal(t, calls-served, metrics.of(RefusedRate))
 	require.GreaterOrEqual(t, served, 20)
 	require.Less(t, served, 200, "a burst of 20, and 5 a second")
+
+	// Look-ups do not amplify: many clients of one host may start at once.
+	lookups := [][]byte{null, request(PMAP_PROG, PMAP_VERS, PMAPPROC_GETPORT, PMAP_PROG, 2, 6, 0), request(RPCBPROG, RPCBVERS4, RPCBPROC_GETADDR, PMAP_PROG, 4, 0, 0, 0)}
+	udp := far.dial(t, "udp", "10.7.0.1:111")
+	for range 60 {
+		for _, call := range lookups {
+			got := ask1(t, conn, "tcp", call)
+			require.Zero(t, got[27], "%x", got)
+			got = ask1(t, udp, "udp", call)
+			require.Zero(t, got[23], "%x", got)
+		}
+	}
 
 	for range calls { // over loopback there is no bound
 		require.NoError(t, answersAt("127.0.0.1:111"))
@@ -349,6 +366,14 @@ func TestRemoteCalls(t *testing.T) {
 		t.Helper()
 		return hex.EncodeToString(ask1(t, udp, "udp", request(RPCBPROG, vers, proc, args...))[8:])
 	}
+	silent := func(vers, proc uint32, args ...uint32) {
+		t.Helper()
+		before := metrics.of(rpc.DropSilent)
+		_, err := udp.Write(request(RPCBPROG, vers, proc, args...))
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return metrics.of(rpc.DropSilent) == before+1 }, replyTimeout, time.Millisecond)
+		ask(2, 0) // whose answer is the next that comes
+	}
 	const accepted = "000000000000000000000000" // MSG_ACCEPTED, AUTH_NONE
 	tooWeak := words(1, 1, 5)
 	uaddr := xdr.AppendUint32(nil, 0)
@@ -366,9 +391,15 @@ func TestRemoteCalls(t *testing.T) {
 	}
 	for _, c := range [][]uint32{{progNFS, 1, 1}, {progSlave, 1, 4}, {progMount, 1, mountMnt}, {PMAP_PROG, 4, RPCBPROC_SET}, {PMAP_PROG, 2, PMAPPROC_UNSET}} {
 		require.Equal(t, tooWeak, ask(4, RPCBPROC_INDIRECT, append(c, 0)...), "%v", c)
-		require.Equal(t, tooWeak, ask(2, PMAPPROC_CALLIT, append(c, 0)...), "%v", c)
+		silent(2, PMAPPROC_CALLIT, append(c, 0)...)
+		silent(3, RPCBPROC_CALLIT, append(c, 0)...)
 	}
-	require.Equal(t, 10, metrics.of(RefusedForward))
+	require.Equal(t, 15, metrics.of(RefusedForward))
+	for _, c := range [][]uint32{{testProg, 1, 9, 0}, {testProg, 2, 1, 0}, {testProg + 1, 1, 1, 0}, {testProg, 1, 1, 0x3fffffff}} {
+		silent(2, PMAPPROC_CALLIT, c...)
+		silent(3, RPCBPROC_CALLIT, c...)
+		silent(4, RPCBPROC_BCAST, c...)
+	}
 
 	require.Equal(t, accepted+words(5), ask(4, RPCBPROC_INDIRECT, testProg, 1, 9, 0), "its GARBAGE_ARGS is not ours")
 	require.Equal(t, accepted+words(2, 1, 1), ask(4, RPCBPROC_INDIRECT, testProg, 2, 1, 0))

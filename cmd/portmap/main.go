@@ -127,7 +127,7 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	flags.Lookup("reap").NoOptDefVal = portmap.DefaultReap.String()
 	flags.BoolVarP(&o.insecure, "insecure", "i", false, "let every user of this host register ports below 1024")
 	flags.BoolVarP(&o.remote, "remote-calls", "r", false, "pass calls on to programs of this host (CALLIT, BCAST, INDIRECT)")
-	number.FractionVar(flags, &o.rate, "rate", portmap.DefaultRate, "calls a second of one other host; 0 for any number")
+	number.FractionVar(flags, &o.rate, "rate", portmap.DefaultRate, "long answers and passed on calls a second of one other host, and 100 times as many look-ups; 0 for any number")
 	flags.StringVarP(&o.user, "user", "u", "", "become this `user` when the sockets are open; by default "+rpcUser+", else "+nobody+", where root starts us")
 	flags.BoolVarP(&o.asDaemon, "as-daemon", "s", false, "become the user daemon: --user daemon")
 	flags.StringVar(&o.metrics, "metrics", "", "serve Prometheus metrics over HTTP at this `address`, host:port")
