@@ -61,7 +61,7 @@ func Reason(err error) string {
 // put in: after a mark or a parenthesis.
 func Plain(message string) string { return packages.ReplaceAllString(message, "$1") }
 
-var packages = regexp.MustCompile(`(?m)(^|[:;,] |\()(?:(?:catalog|client|master|peer|portmap|router|rows|rpc|slave|vector|xdr): )+`)
+var packages = regexp.MustCompile(`(?m)(^|[:;,] |\()(?:(?:catalog|client|disk|fault|master|peer|portmap|router|rows|rpc|slave|store|vector|xdr): )+`)
 
 // replied is what a reply without a result means.
 func replied(e *rpc.ReplyError) string {

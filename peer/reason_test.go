@@ -51,7 +51,7 @@ func TestPlain(t *testing.T) {
 	for message, want := range map[string]string{
 		"":          "",
 		"master: x": "x",
-		"slave: open the store: vector: store is in use":   "open the store: store is in use",
+		"slave: open the store: store: disk: in use":       "open the store: in use",
 		"master: open the catalog: catalog: catalog: full": "open the catalog: full",
 		"slave: a\nslave: rpc: b":                          "a\nb",
 		"query: byte 5: expected":                          "query: byte 5: expected",
