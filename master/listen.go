@@ -31,11 +31,11 @@ func (s *sockets) close() {
 	}
 }
 
-// addresses are 127.0.0.1 and those of listen; 0.0.0.0 or :: stands for all of
-// its family.
+// addresses are 127.0.0.1, ::1 and those of listen; 0.0.0.0 or :: stands for all
+// of its family.
 func addresses(listen []netip.Addr) []netip.Addr {
-	v4, v6 := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, []netip.Addr(nil)
-	seen := map[netip.Addr]bool{v4[0]: true}
+	v4, v6 := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, []netip.Addr{netip.IPv6Loopback()}
+	seen := map[netip.Addr]bool{v4[0]: true, v6[0]: true}
 	all4, all6 := false, false
 	for _, a := range listen {
 		a = a.Unmap()
@@ -78,7 +78,11 @@ func listen(ctx context.Context, addrs []netip.Addr, port int) (*sockets, error)
 func listenPort(ctx context.Context, addrs []netip.Addr, port uint16) (*sockets, error) {
 	s := &sockets{port: port}
 	for _, a := range addrs {
-		if err := s.open(ctx, a); err != nil {
+		err := s.open(ctx, a)
+		if a == netip.IPv6Loopback() && (errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EAFNOSUPPORT)) {
+			continue // no IPv6 here
+		}
+		if err != nil {
 			s.close()
 			return nil, fmt.Errorf("master: listen: %w", err)
 		}
@@ -90,7 +94,7 @@ func (s *sockets) open(ctx context.Context, a netip.Addr) error {
 	var lc net.ListenConfig
 	family := "4"
 	if a.Is6() {
-		family, s.ipv6 = "6", true
+		family = "6"
 	}
 	l, err := lc.Listen(ctx, "tcp"+family, netip.AddrPortFrom(a, s.port).String())
 	if err != nil {
@@ -103,6 +107,7 @@ func (s *sockets) open(ctx context.Context, a netip.Addr) error {
 		return err
 	}
 	s.udp = append(s.udp, c.(*net.UDPConn))
+	s.ipv6 = s.ipv6 || a.Is6()
 	return nil
 }
 
@@ -181,7 +186,9 @@ func (m *Master) register(ctx context.Context, s *sockets) *door {
 
 var closed = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// registrations are both versions over every transport that is listened on.
+// registrations are both versions over every transport that is listened on, the
+// loopback of each included. The address is a wildcard: a caller is told the one
+// on which it asked.
 func registrations(s *sockets) []portmap.Registration {
 	netids := []string{"tcp", "udp"}
 	if s.ipv6 {

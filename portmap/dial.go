@@ -102,12 +102,30 @@ func (r *Resolver) cached(key lookupKey) (string, bool) {
 	return addr, ok
 }
 
-// lookup asks the portmappers of key.host in turn.
+// lookup asks at the addresses of key.host in turn; the error is the first one's.
 func lookup(ctx context.Context, key lookupKey) (string, error) {
-	ip, err := resolve(ctx, key.host)
+	ips, err := resolve(ctx, key.host)
 	if err != nil {
 		return "", err
 	}
+	var first error
+	for _, ip := range ips {
+		addr, err := lookupAt(ctx, key, ip)
+		if err == nil {
+			return addr, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return "", first
+}
+
+// lookupAt asks the portmappers of ip in turn.
+func lookupAt(ctx context.Context, key lookupKey, ip netip.Addr) (string, error) {
 	addr, err := ask(ctx, key, ip, joinHostPort(ip.String(), strconv.Itoa(DefaultPort)))
 	if err == nil {
 		return addr, nil
@@ -155,23 +173,26 @@ func ask(ctx context.Context, key lookupKey, ip netip.Addr, portmapper string) (
 	return joinHostPort(ip.String(), strconv.Itoa(int(at.Port()))), nil
 }
 
-// resolve is the address of host: an IPv4 one where it has any, since
-// clnt_create's tcp and udp mean IPv4.
-func resolve(ctx context.Context, host string) (netip.Addr, error) {
+// resolve is the addresses of host: those of IPv4 first, since clnt_create's tcp
+// and udp mean IPv4.
+func resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
-		return ip.Unmap(), nil
+		return []netip.Addr{ip.Unmap()}, nil
 	}
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("portmap: %w", err)
-	}
-	for _, ip := range ips {
-		if ip = ip.Unmap(); ip.Is4() {
-			return ip, nil
-		}
+		return nil, fmt.Errorf("portmap: %w", err)
 	}
 	if len(ips) == 0 {
-		return netip.Addr{}, fmt.Errorf("portmap: host %q has no address", host)
+		return nil, fmt.Errorf("portmap: host %q has no address", host)
 	}
-	return ips[0], nil
+	var v4, v6 []netip.Addr
+	for _, ip := range ips {
+		if ip = ip.Unmap(); ip.Is4() {
+			v4 = append(v4, ip)
+		} else {
+			v6 = append(v6, ip)
+		}
+	}
+	return append(v4, v6...), nil
 }

@@ -104,7 +104,7 @@ SIGHUP does nothing. It tells systemd (Type=notify) both.`,
 	f := cmd.Flags()
 	f.StringVar(&cfg.Data, "data", "", "directory of the catalog; made if it is not there")
 	number.Var(f, &cfg.Replicas, "replicas", master.DefaultReplicas, "slaves that hold each vector that is not pinned")
-	f.StringSliceVar(&listen, "listen", nil, "addresses to listen on besides 127.0.0.1 (0.0.0.0: all)")
+	f.StringSliceVar(&listen, "listen", nil, "addresses to listen on besides 127.0.0.1 and ::1 (0.0.0.0 or :: for all)")
 	f.StringSliceVar(&allow, "allow", nil, "CIDR of callers that may change something, besides loopback")
 	number.Var(f, &portFlag, "port", master.DefaultPort, "TCP and UDP port")
 	f.DurationVar(&cfg.HopTimeout, "hop-timeout", master.DefaultHopTimeout, "a slave that is silent for so long counts as failed")
