@@ -278,7 +278,11 @@ func TestWriteBesideJoin(t *testing.T) {
 	go func() { put <- w.tryPut(1, nil, 1) }()
 	<-stored
 	go func() { joined <- w.tryJoin(structs.JoinRequest{Ids: spans(1, 1)}) }()
-	w.refusesJoin(structs.JoinRequest{Addr: "10.0.0.77", Ids: spans(50, 50)}, "10.0.0.77") // whatever else is under way
+	require.Eventually(t, func() bool {
+		w.m.ids.mu.Lock()
+		defer w.m.ids.mu.Unlock()
+		return w.m.ids.held[1].users == 2
+	}, patience, testHop/100, "the join waits for the put")
 	s.setRefuse(nil)
 	close(goOn)
 	require.Equal(t, structs.QUERY_OK, (<-put).Status)
