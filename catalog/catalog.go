@@ -24,7 +24,7 @@ type Slave struct {
 	Members  uint64 // ids that the catalog says it holds
 
 	State    State
-	Problem  string // why it is not serving, "" else
+	Problem  string // why it is not serving, or what its disk lacks though it does; "" else
 	Missing  uint64 // ids that it should hold and does not have; they are not routed to it
 	SetAside uint64 // ids that it has and the catalog does not know
 }

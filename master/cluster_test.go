@@ -82,6 +82,34 @@ func TestJoinIsIdempotent(t *testing.T) {
 	require.Equal(t, "no host 10.0.0.4", st.Slaves[3].Problem)
 }
 
+// TestProblemOfADisk: what a slave says of its disk is in its status while it serves,
+// until it says otherwise.
+func TestProblemOfADisk(t *testing.T) {
+	w := newWorld(t, nil, three[:2]...)
+	say := func(problem string) {
+		t.Helper()
+		r, err := w.client.MasterJoin(w.ctx(), structs.JoinRequest{Addr: "10.0.0.1", Protocol: 2, Instance: w.slaves[three[0]].instance, Problem: problem})
+		require.NoError(t, err)
+		require.Equal(t, structs.QUERY_OK, r.Status, r.Failure.Message)
+	}
+	say("its disk: no space left on device")
+	for range 3 { // visits of the monitor do not wipe it away
+		w.m.mon.visit(w.m.mon.slave(three[0]))
+		st := w.m.status().Slaves[0]
+		require.Equal(t, structs.SLAVE_SERVING, st.State)
+		require.Equal(t, "its disk: no space left on device", st.Problem)
+	}
+	require.Empty(t, w.m.status().Slaves[1].Problem)
+	w.slaves[three[0]].stop()
+	w.state(catalog.Down, three[0])
+	require.NotContains(t, w.m.status().Slaves[0].Problem, "disk", "why it does not serve comes first")
+	w.slaves[three[0]].start()
+	w.serving(three[0])
+	say("")
+	w.m.mon.visit(w.m.mon.slave(three[0]))
+	require.Empty(t, w.m.status().Slaves[0].Problem)
+}
+
 // TestInventoryIsCompared: what a slave lacks is not asked of it, what the
 // catalog does not know is shown and not revived.
 func TestInventoryIsCompared(t *testing.T) {

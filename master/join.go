@@ -47,7 +47,7 @@ func (m *Master) join(ctx context.Context, req structs.JoinRequest) structs.Join
 	if err != nil {
 		return m.joinRefused(req, err)
 	}
-	m.mon.joined(addr, req.Instance, req.Secret)
+	m.mon.joined(addr, req.Instance, req.Secret, req.Problem)
 
 	snap := m.cat.Snapshot()
 	answer.Epoch = snap.Epoch()

@@ -37,6 +37,7 @@ type watched struct {
 	gone chan struct{} // closed once it is not watched any more
 
 	mu       sync.Mutex
+	told     string        // its own word on its disk, shown while it serves
 	blames   int           // grows at each blame: a visit begun before it proves nothing
 	verdict  chan struct{} // closed once it is known whether the slave serves
 	instance uint64        // of the slave process, at the last comparison
@@ -159,7 +160,7 @@ func (o *monitor) visit(w *watched) {
 	}
 	switch {
 	case err == nil:
-		o.setState(w.addr, catalog.Serving, "")
+		o.setState(w.addr, catalog.Serving, w.told)
 	case !w.decided() && o.settling(err):
 		o.setState(w.addr, catalog.Joining, peer.Reason(err))
 		return
@@ -197,7 +198,10 @@ func (o *monitor) setState(addr string, st catalog.State, problem string) {
 		return
 	}
 	o.m.cat.SetState(addr, st, problem)
-	if s.State != st {
+	switch {
+	case s.State == st && problem != "" && st == catalog.Serving:
+		o.m.log.Warn("slave has a problem", "addr", addr, "problem", problem)
+	case s.State != st:
 		o.m.log.Info("slave", "addr", addr, "state", stateName(st), "was", stateName(s.State), "problem", problem)
 	}
 	if st == catalog.Serving {
@@ -284,7 +288,7 @@ func firstOpen(verdicts []<-chan struct{}) <-chan struct{} {
 
 // joined notes a JOIN of the slave process named by instance: a new process is
 // not trusted to hold what the old one held. By the secret it knows us.
-func (o *monitor) joined(addr string, instance uint64, secret structs.JoinSecret) {
+func (o *monitor) joined(addr string, instance uint64, secret structs.JoinSecret, problem string) {
 	w := o.watch(addr)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -302,9 +306,12 @@ func (o *monitor) joined(addr string, instance uint64, secret structs.JoinSecret
 		}
 		o.setState(addr, catalog.Joining, "")
 	}
+	w.told = problem
 	s, _ := o.m.cat.Snapshot().Slave(addr)
 	if s.State != catalog.Serving {
 		w.wake()
+	} else {
+		o.setState(addr, catalog.Serving, problem)
 	}
 }
 

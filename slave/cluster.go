@@ -24,6 +24,7 @@ type cluster struct {
 	cfg      Config
 	log      *slog.Logger
 	instance uint64
+	problem  func() string      // of the slave's disk, for the master
 	secret   structs.JoinSecret // what the master proves itself by; drawn anew for each start
 
 	members atomic.Pointer[members]
@@ -43,7 +44,7 @@ type cluster struct {
 type members map[string]uint32
 
 func newCluster(cfg Config, instance uint64) *cluster {
-	c := &cluster{cfg: cfg, log: cfg.Logger, instance: instance, kick: make(chan struct{}, 1), tried: make(chan struct{}), turn: make(chan struct{}, 1)}
+	c := &cluster{cfg: cfg, log: cfg.Logger, instance: instance, problem: func() string { return "" }, kick: make(chan struct{}, 1), tried: make(chan struct{}), turn: make(chan struct{}, 1)}
 	rand.Read(c.secret[:])
 	c.members.Store(&members{})
 	if cfg.Master == "" {
@@ -163,7 +164,7 @@ func (c *cluster) call(ctx context.Context) error {
 			c.conn = conn
 		}
 		res, err := structs.NewMasterProgMasterV2Client(c.conn).MasterJoin(ctx, structs.JoinRequest{
-			Addr: structs.MachineName(c.cfg.Addr), Protocol: structs.SLAVE_V2, Priority: c.cfg.Priority, Instance: c.instance, Secret: c.secret,
+			Addr: structs.MachineName(c.cfg.Addr), Protocol: structs.SLAVE_V2, Priority: c.cfg.Priority, Instance: c.instance, Secret: c.secret, Problem: c.problem(),
 		})
 		if err != nil {
 			c.hangUp()

@@ -70,6 +70,7 @@ func New(cfg Config) (*Slave, error) {
 		coordinating: make(chan struct{}, maxCoordinated),
 	}
 	s.cluster = newCluster(cfg, s.instance)
+	s.cluster.problem = s.problem
 	structs.RegisterSlaveProgSlaveV1(s.srv, v1{s})
 	structs.RegisterSlaveProgSlaveV2(s.srv, v2{s})
 	return s, nil

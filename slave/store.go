@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"syscall"
+	"time"
 
 	"starfish/rows"
 	"starfish/rpc"
@@ -72,38 +72,17 @@ func (h v2) revision(id, held uint64, err error) (structs.RevisionResponse, erro
 	if err != nil {
 		return structs.RevisionResponse{Status: structs.QUERY_FAILED, Failure: h.storeFailed(id, err)}, nil
 	}
-	h.s.storeWorks()
+	h.s.fault.worked(h.s.log, time.Now())
 	return structs.RevisionResponse{Revision: held}, nil
-}
-
-// storeFault is the fault that was logged last. A full disk fails every write, and
-// the master tries again every few seconds: once is enough.
-type storeFault struct {
-	mu   sync.Mutex
-	text string // "": it works
-}
-
-func (s *Slave) storeWorks() {
-	s.fault.mu.Lock()
-	defer s.fault.mu.Unlock()
-	if s.fault.text != "" {
-		s.log.Info("the store works again")
-	}
-	s.fault.text = ""
-}
-
-func (s *Slave) storeFails(id uint64, err error) {
-	s.fault.mu.Lock()
-	defer s.fault.mu.Unlock()
-	if s.fault.text != err.Error() {
-		s.log.Error("the store failed", "id", id, "err", err)
-	}
-	s.fault.text = err.Error()
 }
 
 // storeFailed logs what the store says and returns what to tell the caller.
 func (h v2) storeFailed(id uint64, err error) structs.QueryFailure {
-	h.s.storeFails(id, err)
+	if errors.Is(err, store.ErrClash) || h.s.store.IsDamaged(id) { // of this vector alone
+		h.s.log.Debug("the store refused a vector", "id", id, "err", err)
+	} else {
+		h.s.fault.failed(h.s.log, id, err, time.Now())
+	}
 	why := "its log says why"
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		why = errno.Error()

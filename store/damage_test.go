@@ -60,6 +60,8 @@ func TestStoreFindsDamage(t *testing.T) {
 			absent, err := s.OrInto(t.Context(), []uint64{0, 1, 2}, vector.New())
 			require.NoError(t, err)
 			require.Equal(t, []Absent{{ID: 1}}, absent, "what is damaged is no tombstone")
+			n, first := s.Damaged()
+			require.Equal(t, []uint64{1, 1}, []uint64{uint64(n), first})
 			items, _, err := s.Inventory(0, 10)
 			require.NoError(t, err)
 			require.Len(t, items, 2)
@@ -70,6 +72,8 @@ func TestStoreFindsDamage(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
+			n, _ = s.Damaged()
+			require.Zero(t, n, "put anew")
 			items, _, err = s.Inventory(0, 10)
 			require.NoError(t, err)
 			require.Len(t, items, 3)

@@ -229,7 +229,7 @@ func (s *Store) Inventory(first uint64, limit int) (items []Item, more bool, err
 			if err != nil {
 				s.noteCorrupt(id, err)
 			}
-			if s.isCorrupt(id) {
+			if s.IsDamaged(id) {
 				continue
 			}
 			items = append(items, Item{
@@ -242,10 +242,25 @@ func (s *Store) Inventory(first uint64, limit int) (items []Item, more bool, err
 	return items, more, err
 }
 
-func (s *Store) isCorrupt(id uint64) bool {
+// IsDamaged says that the record was found damaged, and not replaced since.
+func (s *Store) IsDamaged(id uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.corrupt[id]
+}
+
+// Damaged counts the records that were found damaged and not replaced since, and
+// names the first.
+func (s *Store) Damaged() (n int, first uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.corrupt {
+		if n == 0 || id < first {
+			first = id
+		}
+		n++
+	}
+	return n, first
 }
 
 // Close finishes the changes that were begun and closes the file.

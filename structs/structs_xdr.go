@@ -2297,7 +2297,7 @@ type SlaveStatus struct {
 	Missing  uint64 // ids that it should hold and does not have
 	SetAside uint64 // ids that it has and the catalog does not know
 	Protocol uint32 // 1: a C handler, static and read-only
-	Problem  string // why it is not serving, "" else
+	Problem  string // why it is not serving; of one that serves: what its disk lacks; "" else
 }
 
 // AppendXDR appends v.
@@ -2587,6 +2587,7 @@ type JoinRequest struct {
 	Secret   JoinSecret // of the slave process; a C handler has none
 	Replace  bool       // ids are all that it holds, and nobody else does: other copies are deleted
 	Force    bool       // also where it does not answer
+	Problem  string     // of its disk, "" where it has none
 }
 
 // AppendXDR appends v.
@@ -2613,7 +2614,11 @@ func (v JoinRequest) AppendXDR(b []byte) ([]byte, error) {
 		return b, err
 	}
 	b = xdr.AppendBool(b, v.Replace)
-	return xdr.AppendBool(b, v.Force), nil
+	b = xdr.AppendBool(b, v.Force)
+	if b, err = xdr.AppendString(b, v.Problem, 255); err != nil {
+		return b, xdr.FieldError("join_request.problem", err)
+	}
+	return b, nil
 }
 
 // DecodeXDR reads v.
@@ -2640,6 +2645,7 @@ func (v *JoinRequest) DecodeXDR(d *xdr.Decoder) error {
 	}
 	v.Replace = d.Bool()
 	v.Force = d.Bool()
+	v.Problem = d.String(255)
 	return d.Err()
 }
 
@@ -2651,6 +2657,7 @@ func (v JoinRequest) XDRSize() int {
 		n += 4
 	}
 	n += 16 * len(v.Ids)
+	n += xdr.OpaqueSize(len(v.Problem))
 	return n
 }
 

@@ -444,6 +444,7 @@ struct join_request {
 	join_secret secret;
 	bool_t replace;
 	bool_t force;
+	char *problem;
 };
 typedef struct join_request join_request;
 

@@ -780,6 +780,8 @@ xdr_join_request (XDR *xdrs, join_request *objp)
 		 return FALSE;
 	 if (!xdr_bool (xdrs, &objp->force))
 		 return FALSE;
+	 if (!xdr_string (xdrs, &objp->problem, 255))
+		 return FALSE;
 	return TRUE;
 }
 
