@@ -222,7 +222,7 @@ func (c *Client) Join(ctx context.Context, req structs.JoinRequest) (structs.Joi
 func (c *Client) Remove(ctx context.Context, req structs.RemoveChange) (structs.ChangeAnswer, error) {
 	res, err := c.master.MasterChange(ctx, structs.ChangeRequest{Kind: structs.CHANGE_REMOVE, Remove: req})
 	if err != nil {
-		return structs.ChangeAnswer{}, fmt.Errorf("client: remove %s: %w", req.Addr, err)
+		return structs.ChangeAnswer{}, &CallError{fmt.Sprintf("remove %s", req.Addr), err}
 	}
 	if res.Status != structs.QUERY_OK {
 		return structs.ChangeAnswer{}, refused(res.Status, res.Failure)

@@ -147,7 +147,7 @@ func TestFailedCallsSayWhatWasTried(t *testing.T) {
 	require.EqualError(t, c.Members(t.Context(), 0, nil), "client: members: gone")
 	var failed *CallError
 	require.ErrorAs(t, err, &failed)
-	require.Equal(t, "join h", failed.Call)
+	require.Equal(t, "remove h", failed.Call)
 	require.NotErrorIs(t, err, ErrFailed)
 }
 

@@ -4,31 +4,23 @@ import (
 	"errors"
 	"fmt"
 
+	"starfish/fault"
+	"starfish/fault/wire"
 	"starfish/structs"
 )
 
-// What a master can refuse a call with; an *Error is one of them.
-var (
-	ErrSyntax       = errors.New("client: the query does not parse")
-	ErrNoSuchVector = errors.New("client: no such vector")
-	ErrUnavailable  = errors.New("client: a vector has no live holder")
-	ErrDeadline     = errors.New("client: the deadline has passed")
-	ErrTooLarge     = errors.New("client: the answer is too large")
-	ErrFailed       = errors.New("client: failed")
-	ErrNotHeld      = errors.New("client: the slave does not hold the vector")
-	ErrDenied       = errors.New("client: denied")
+// What a master can refuse a call with, the kinds of package fault: an *Error is
+// one of them.
+const (
+	ErrSyntax       = fault.ErrSyntax
+	ErrNoSuchVector = fault.ErrNoSuchVector
+	ErrUnavailable  = fault.ErrUnavailable
+	ErrDeadline     = fault.ErrDeadline
+	ErrTooLarge     = fault.ErrTooLarge
+	ErrFailed       = fault.ErrFailed
+	ErrNotHeld      = fault.ErrNotHeld
+	ErrDenied       = fault.ErrDenied
 )
-
-var sentinels = map[structs.QueryStatus]error{
-	structs.QUERY_SYNTAX:         ErrSyntax,
-	structs.QUERY_NO_SUCH_VECTOR: ErrNoSuchVector,
-	structs.QUERY_UNAVAILABLE:    ErrUnavailable,
-	structs.QUERY_DEADLINE:       ErrDeadline,
-	structs.QUERY_TOO_LARGE:      ErrTooLarge,
-	structs.QUERY_FAILED:         ErrFailed,
-	structs.QUERY_NOT_HELD:       ErrNotHeld,
-	structs.QUERY_DENIED:         ErrDenied,
-}
 
 // Error is a call that the master answered with a status other than QUERY_OK.
 type Error struct {
@@ -49,10 +41,9 @@ func (e *Error) Error() string {
 	return "client: " + e.Failure.Message
 }
 
-// Is compares with the sentinels of this package.
-func (e *Error) Is(target error) bool {
-	return sentinels[e.Status] == target
-}
+// Unwrap is the refusal as a *fault.Error, which errors.Is compares with the
+// sentinels of this package.
+func (e *Error) Unwrap() error { return wire.Decode(e.Status, e.Failure) }
 
 // CallError is a call that brought no answer: the connection ended, ctx did, or
 // the master's RPC layer refused it. A change may or may not have happened.

@@ -74,3 +74,19 @@ func TestClip(t *testing.T) {
 	require.True(t, utf8.ValidString(cut))
 	require.LessOrEqual(t, len(cut), 20)
 }
+
+func TestPlain(t *testing.T) {
+	for message, want := range map[string]string{
+		"":          "",
+		"master: x": "x",
+		"slave: open the store: store: disk: in use":       "open the store: in use",
+		"master: open the catalog: catalog: catalog: full": "open the catalog: full",
+		"slave: a\nslave: rpc: b":                          "a\nb",
+		"query: byte 5: expected":                          "query: byte 5: expected",
+		"the rpc: a":                                       "the rpc: a",
+		"not noted (catalog: full), rpc: a; rpc: b":        "not noted (full), a; b",
+		"rpc:3: no colon":                                  "rpc:3: no colon",
+	} {
+		require.Equal(t, want, Plain(message))
+	}
+}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"regexp"
 	"syscall"
 
+	"starfish/fault"
 	"starfish/portmap"
 	"starfish/rpc"
 )
@@ -56,12 +56,8 @@ func Reason(err error) string {
 	return Plain(err.Error())
 }
 
-// Plain is a message without the names of the packages that an error went
-// through: they stand at its beginning, at that of a line, and where an error was
-// put in: after a mark or a parenthesis.
-func Plain(message string) string { return packages.ReplaceAllString(message, "$1") }
-
-var packages = regexp.MustCompile(`(?m)(^|[:;,] |\()(?:(?:catalog|client|disk|fault|master|peer|portmap|router|rows|rpc|slave|store|vector|xdr): )+`)
+// Plain is fault.Plain, for those who speak of calls.
+func Plain(message string) string { return fault.Plain(message) }
 
 // replied is what a reply without a result means.
 func replied(e *rpc.ReplyError) string {

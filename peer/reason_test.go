@@ -46,19 +46,3 @@ func TestReason(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, Reason(c.err)) })
 	}
 }
-
-func TestPlain(t *testing.T) {
-	for message, want := range map[string]string{
-		"":          "",
-		"master: x": "x",
-		"slave: open the store: store: disk: in use":       "open the store: in use",
-		"master: open the catalog: catalog: catalog: full": "open the catalog: full",
-		"slave: a\nslave: rpc: b":                          "a\nb",
-		"query: byte 5: expected":                          "query: byte 5: expected",
-		"the rpc: a":                                       "the rpc: a",
-		"not noted (catalog: full), rpc: a; rpc: b":        "not noted (full), a; b",
-		"rpc:3: no colon":                                  "rpc:3: no colon",
-	} {
-		require.Equal(t, want, Plain(message))
-	}
-}

@@ -26,7 +26,8 @@ const module = "starfish"
 var levels = [][]string{
 	{"xdr", "query", "vector", "rpcgen", "cgo", "machine", "fault", "disk"},
 	{"rpc", "store", "catalog"},
-	{"router", "structs", "portmap", "catalog/local", "catalog/etcd", "monitor", "peer", "rows"},
+	{"router", "structs", "portmap", "catalog/local", "catalog/etcd", "monitor"},
+	{"peer", "rows", "fault/wire"},
 	{"slave", "master", "client", "node"},
 	{"cmd", "examples", "tests", "quick"}, // quick: what the documents say to try
 }

@@ -1,0 +1,99 @@
+package peer
+
+import (
+	"context"
+
+	"starfish/rpc"
+	"starfish/structs"
+	"starfish/xdr"
+)
+
+// Leg is what one machine ORs for a range.
+type Leg struct {
+	Machine string
+	IDs     []uint64 // ascending
+}
+
+// Strategy is how the coordinator runs a range: range_strategy of structs.x.
+type Strategy structs.RangeStrategy
+
+// Range is a list of legs, each machine once and in the global order; none: the
+// range is empty.
+type Range struct {
+	Legs     []Leg
+	Strategy Strategy
+}
+
+// Coordination is a plan that one slave runs for us: the ranges are ORed each and
+// ANDed together.
+type Coordination struct {
+	Ranges   []Range
+	Format   Format // of the answer
+	FirstRow uint64 // a page of the answer: rows from here on,
+	MaxRows  uint64 // at most so many; 0: all
+}
+
+// Coordinated is what a plan brought.
+type Coordinated struct {
+	Count  uint64   // of the whole answer
+	Rows   Rows     // as they came: whoever asked reads them
+	Absent []Absent // an id once for each list that has it
+}
+
+// callHeader is room for what stands before the arguments of a call: its numbers
+// and credential.
+const callHeader = 512
+
+// Coordinate gives the plan to the machine. fault.ErrTooLarge: it fits no record,
+// and nobody was called.
+func (p *Pool) Coordinate(ctx context.Context, machine string, plan Coordination) (Coordinated, error) {
+	args := structs.Coordinate2Args{
+		Ranges:    wireRanges(plan.Ranges),
+		Format:    plan.Format,
+		FirstRow:  plan.FirstRow,
+		MaxRows:   plan.MaxRows,
+		MaxAbsent: structs.MAX_ABSENT,
+	}
+	if size := args.XDRSize(); size < 0 {
+		return Coordinated{}, tooLarge("too large: the plan of the query has more than %d vectors in a range: ask in smaller ranges", xdr.MaxNodes)
+	} else if callHeader+size > rpc.DefaultMaxRecord {
+		return Coordinated{}, tooLarge("too large: the plan of the query takes %d bytes, a record holds %d: ask in smaller ranges", callHeader+size, rpc.DefaultMaxRecord)
+	}
+	var res structs.Coordinate2Response
+	err := p.slave(ctx, machine, func(ctx context.Context, c *structs.SlaveProgSlaveV2Client) (err error) {
+		args.DeadlineMs = remaining(ctx)
+		res, err = c.Coordinate(ctx, args)
+		return err
+	})
+	if err = answered(err, res.Status, res.Failure); err != nil {
+		return Coordinated{}, err
+	}
+	return Coordinated{Count: res.Result.Answer.Count, Rows: Rows(res.Result.Answer.Rows), Absent: absents(res.Result.Absent)}, nil
+}
+
+// wireRanges writes the plan as lists, one a range. An empty range is an empty
+// list: the others run all the same, so that what fails in them is known. All
+// nodes are one piece of memory: there may be millions.
+func wireRanges(ranges []Range) []structs.RangePlan {
+	total := 0
+	for _, rg := range ranges {
+		for _, leg := range rg.Legs {
+			total += len(leg.IDs)
+		}
+	}
+	out := make([]structs.RangePlan, len(ranges))
+	nodes := make([]structs.MachineVecNode, total)
+	for i, rg := range ranges {
+		out[i].Strategy = structs.RangeStrategy(rg.Strategy)
+		next := &out[i].List
+		for _, leg := range rg.Legs {
+			for _, id := range leg.IDs {
+				n := &nodes[0]
+				nodes = nodes[1:]
+				n.MachineAddr, n.Vector = leg.Machine, structs.VecT(id)
+				*next, next = n, &n.Next
+			}
+		}
+	}
+	return out
+}
