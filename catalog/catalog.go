@@ -1,7 +1,11 @@
 // Package catalog says who is a member of the cluster and which slave holds
-// which vector: the interface that the master works against, and the immutable
-// snapshot that the router reads. Implementations are catalog/local (bbolt, one
-// master).
+// which vector. It is a log of changes, the table that they make, and a view of
+// it that the router reads: never a second truth.
+//
+// Reading the source: change.go has the changes and their bytes, apply.go what
+// each makes of the table, record.go how the table is on disk, log.go who orders
+// the changes, sighted.go what one process sees beside them, snapshot.go what
+// readers get. Logs are Memory and catalog/local (bbolt, one master).
 package catalog
 
 import "context"
@@ -21,8 +25,11 @@ type Slave struct {
 	Addr     string // what clnt_create takes, without a port
 	Priority *int32 // nil: unset
 	Protocol uint32 // version of SLAVE_PROG: 2, or 1 for a C handler, which is static and read-only
+	Weight   uint32 // share of the slots that are drawn; 0: as 1
+	Identity string // of its disk; "": not known
 	Members  uint64 // ids that the catalog says it holds
 
+	// What follows is sighted by one process, and not durable.
 	State    State
 	Problem  string // why it is not serving, or what its disk lacks though it does; "" else
 	Missing  uint64 // ids that it should hold and does not have; they are not routed to it
@@ -65,7 +72,7 @@ type Member struct {
 	Pinned  bool
 }
 
-// Catalog is the durable record of the cluster. All methods may be called
+// Catalog is a Log as the master works with it; see Over. All methods may be called
 // concurrently. A change is on disk, and in the next Snapshot, when the method
 // returns; an error means that it may or may not be.
 type Catalog interface {
@@ -92,6 +99,11 @@ type Catalog interface {
 	SetState(addr string, st State, problem string)
 	// SetInventory notes what comparing the slave's inventory found. Not durable.
 	SetInventory(addr string, missing []uint64, setAside uint64)
+	// Lacks notes that the slave misses these ids as well, and Found that it has
+	// one after all: the cost is that of the ids, not of all that it misses. An id
+	// that a put to it is finished for is found as well. Not durable.
+	Lacks(addr string, ids ...uint64)
+	Found(addr string, id uint64)
 
 	// Begin writes the intent with a new revision, higher than any before and
 	// than in.Revision, which a slave may have from another catalog, and returns

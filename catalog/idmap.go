@@ -7,15 +7,18 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// entry is one known id: 16 bytes.
+// entry is one known id: 40 bytes.
 type entry struct {
-	id   uint64
-	set  SetID
-	size uint32 // bytes of the vector; saturates
+	id       uint64
+	revision uint64 // of the write that was finished last; 0: not noted
+	checksum uint64 // of the vector's bytes; 0: not noted
+	set      SetID
+	size     uint32 // bytes of the vector; saturates
+	count    uint32 // of its elements; saturates; 0: not noted
 }
 
-// chunkLen bounds what a change copies: at most 4 KiB.
-const chunkLen = 256
+// chunkLen bounds what a change copies: at most 5 KiB.
+const chunkLen = 128
 
 // idMap is an ordered map from id to entry that is cheap to copy: ascending
 // chunks in a copy-on-write tree, keyed by a lower bound of their ids; the first

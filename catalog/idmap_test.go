@@ -94,7 +94,7 @@ func TestIDMapReadersBesideWriter(t *testing.T) {
 	require.Zero(t, m.n)
 }
 
-// Ids cost little more than their 16 bytes, in whatever order they come.
+// Ids cost little more than their 40 bytes, in whatever order they come.
 func TestIDMapMemory(t *testing.T) {
 	const n = 1 << 16
 	for name, id := range map[string]func(i uint64) uint64{
@@ -109,7 +109,7 @@ func TestIDMapMemory(t *testing.T) {
 			}
 			per := float64(heap()-before) / n
 			t.Logf("%.1f bytes an id", per)
-			require.Less(t, per, 28.0)
+			require.Less(t, per, 64.0)
 			require.EqualValues(t, n, m.n)
 			runtime.KeepAlive(m)
 		})

@@ -10,11 +10,13 @@ import (
 // are shared: do not modify them.
 type Snapshot struct {
 	epoch   uint64
+	last    uint64 // revision that was given last
 	slaves  []Slave
-	missing []*btree.Set[uint64] // a slave each; nil: none
-	spans   [][]Span             // a slave each; nil but for static ones
-	index   map[string]int       // address to place in slaves
-	place   []int                // number of a slave to its place in slaves
+	missing []*btree.Map[uint64, uint64] // a slave each, ids to the revision that is missing; nil: none
+	numbers []uint32                     // a slave each
+	spans   [][]Span                     // a slave each; nil but for static ones
+	index   map[string]int               // address to place in slaves
+	place   []int                        // number of a slave to its place in slaves
 	ids     idMap
 	sets    []holderSet
 	names   *btree.Map[uint64, string]
@@ -29,6 +31,7 @@ type SetID uint32
 type holderSet struct {
 	numbers []uint32 // of the slaves, in the global machine order
 	addrs   []string // likewise
+	lagging []uint32 // those of them that are not in sync, likewise
 	pinned  bool
 }
 
@@ -70,6 +73,30 @@ func (s *Snapshot) member(e entry) Member {
 	return m
 }
 
+// Written is what the last finished put of an id left.
+type Written struct {
+	Revision uint64 // 0: not noted, by a release before it was, or of what static slaves alone hold
+	Checksum uint64 // 0: not noted
+	Count    uint64 // of elements; 0: not noted
+	InSync   []string
+}
+
+// Written returns what the last finished put of the id left; zero: not known.
+func (s *Snapshot) Written(id uint64) (w Written) {
+	e, _ := s.ids.get(id)
+	set := &s.sets[e.set]
+	w = Written{Revision: e.revision, Checksum: e.checksum, Count: uint64(e.count), InSync: set.addrs}
+	if len(set.lagging) > 0 {
+		w.InSync = nil
+		for i, n := range set.numbers {
+			if !slices.Contains(set.lagging, n) {
+				w.InSync = append(w.InSync, set.addrs[i])
+			}
+		}
+	}
+	return w
+}
+
 // Ascend calls f for the known ids from lo to hi, both inclusive, in ascending
 // order, until it returns false.
 func (s *Snapshot) Ascend(lo, hi uint64, f func(Member) bool) {
@@ -105,7 +132,11 @@ func (s *Snapshot) IsMissing(addr string, id uint64) bool {
 // MissingAt is IsMissing for the slave at that place in Slaves.
 func (s *Snapshot) MissingAt(place int, id uint64) bool {
 	m := s.missing[place]
-	return m != nil && m.Contains(id)
+	if m == nil {
+		return false
+	}
+	_, lacks := m.Get(id)
+	return lacks
 }
 
 // Pending returns the unfinished write to the id.
@@ -168,7 +199,7 @@ func (s *Snapshot) UnderReplicated(replicas int) uint64 {
 
 // gaps says that a slave misses something.
 func (s *Snapshot) gaps() bool {
-	return slices.ContainsFunc(s.missing, func(m *btree.Set[uint64]) bool { return m != nil })
+	return slices.ContainsFunc(s.missing, func(m *btree.Map[uint64, uint64]) bool { return m != nil })
 }
 
 // Unavailable counts the known ids of which no holder is serving. Ids that a

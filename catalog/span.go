@@ -1,6 +1,9 @@
 package catalog
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // CountIDs is how many ids are in the spans, which MergeSpans has put in order;
 // at most 2^64-1.
@@ -49,4 +52,18 @@ func appendID(spans []Span, id uint64) []Span {
 		return spans
 	}
 	return append(spans, Span{id, id})
+}
+
+// inSpans says whether the id is in the spans, which MergeSpans has put in order.
+func inSpans(spans []Span, id uint64) bool {
+	_, in := slices.BinarySearchFunc(spans, id, func(s Span, id uint64) int {
+		switch {
+		case s.Last < id:
+			return -1
+		case s.First > id:
+			return 1
+		}
+		return 0
+	})
+	return in
 }

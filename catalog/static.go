@@ -106,71 +106,55 @@ func (t *Table) checkClaim(s Slave, c Claim) error {
 	return nil
 }
 
-// Evict takes the ids from all holders, and returns the static slaves that lose
-// some, with what they keep.
-func (t *Table) Evict(ids []uint64) (shrunk map[string][]Span) {
-	shrunk = t.Shrunk(ids, "")
-	for addr, spans := range shrunk {
-		t.byAddr[addr].spans = spans
-	}
-	for _, id := range ids {
-		old, _ := t.ids.get(id)
-		for _, n := range t.sets[old.set].numbers {
-			t.found(t.slaves[t.place[n]], id)
-		}
-		t.names.Delete(id)
-		t.move(id, nil, false, 0)
-	}
-	return shrunk
-}
-
-// Shrunk are the static slaves other than except that hold one of the ids, which
-// are ascending, with the spans that they have without them.
-func (t *Table) Shrunk(ids []uint64, except string) map[string][]Span {
+// evict takes the ids from all holders; static slaves keep the rest of theirs.
+func (t *Table) evict(ids []uint64) {
 	lost := map[string][]Span{}
 	for _, id := range ids {
-		old, _ := t.ids.get(id)
-		for _, n := range t.static(old.set) {
-			if addr := t.slaves[t.place[n]].Addr; addr != except {
-				lost[addr] = appendID(lost[addr], id)
-			}
+		v, _ := t.ids.get(id)
+		for _, a := range t.addrs(t.static(v.set)) {
+			lost[a] = appendID(lost[a], id)
 		}
+		t.put(entry{id: id})
 	}
-	for addr := range maps.Keys(lost) {
-		lost[addr] = SubtractSpans(t.byAddr[addr].spans, lost[addr])
+	for _, addr := range slices.Sorted(maps.Keys(lost)) {
+		e := t.byAddr[addr]
+		e.spans = SubtractSpans(e.spans, lost[addr])
+		t.dirty.slaves[addr] = struct{}{}
 	}
-	return lost
 }
 
-// CheckRemove says whether RemoveSlave would take the slave out. A slave that has
-// served is known by what it holds, or may still be given: a static one loses
-// its ids with it, of another nothing may be left.
-func (t *Table) CheckRemove(addr string, forget bool) error {
-	e := t.byAddr[addr]
+// checkRemove says whether the slave may be forgotten. One that has served is
+// known by what it holds, or may still be given: a static one loses its ids with
+// it, of another nothing may be left.
+func (t *Table) checkRemove(c Remove) error {
+	e := t.byAddr[c.Addr]
 	if e == nil {
-		return fmt.Errorf("%w: %s", ErrUnknownSlave, addr)
+		return fmt.Errorf("%w: %s", ErrUnknownSlave, c.Addr)
 	}
 	if e.Protocol == 1 {
-		if only := t.Snapshot().OnlyHeld(addr); len(only) > 0 && !forget {
-			return fmt.Errorf("%w: %s alone holds %d vectors, the first is %d", ErrOnlyHolder, addr, CountIDs(only), only[0].First)
+		if only := t.Snapshot().OnlyHeld(c.Addr); len(only) > 0 && !c.Forget {
+			return fmt.Errorf("%w: %s alone holds %d vectors, the first is %d", ErrOnlyHolder, c.Addr, CountIDs(only), only[0].First)
 		}
 		return nil
 	}
-	writes := false
-	t.intents.Scan(func(_ uint64, in *Intent) bool {
-		writes = slices.Contains(in.Holders, addr)
-		return !writes
-	})
-	placed := slices.ContainsFunc(t.slots[:], func(set SetID) bool { return slices.Contains(t.sets[set].numbers, e.number) })
-	if e.Members > 0 || writes || placed || e.State == Serving {
-		return fmt.Errorf("%w: %s", ErrServed, addr)
+	if e.Members > 0 || c.Served || t.expected(e) {
+		return fmt.Errorf("%w: %s", ErrServed, c.Addr)
 	}
 	return nil
 }
 
-// RemoveSlave forgets the slave, and the ids that it alone held. CheckRemove must
-// have taken it.
-func (t *Table) RemoveSlave(addr string) {
+// expected says that a slot or an open write names the slave.
+func (t *Table) expected(e *slaveEntry) bool {
+	names := false
+	t.intents.Scan(func(_ uint64, in *Intent) bool {
+		names = slices.Contains(in.Holders, e.Addr)
+		return !names
+	})
+	return names || slices.ContainsFunc(t.slots[:], func(set SetID) bool { return slices.Contains(t.sets[set].numbers, e.number) })
+}
+
+// removeSlave forgets the slave, and the ids that it alone held.
+func (t *Table) removeSlave(addr string) {
 	e := t.byAddr[addr]
 	eachID(e.spans, func(id uint64) { t.claim(id, e, false) })
 	t.sets = slices.Clone(t.sets) // snapshots have the old ones
@@ -183,4 +167,5 @@ func (t *Table) RemoveSlave(addr string) {
 	delete(t.byAddr, addr)
 	t.slaves = slices.DeleteFunc(slices.Clone(t.slaves), func(other *slaveEntry) bool { return other == e })
 	t.reindex()
+	t.dirty.slaves[addr] = struct{}{}
 }

@@ -3,7 +3,6 @@ package catalog
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/tidwall/btree"
@@ -12,35 +11,41 @@ import (
 // MaxStaticIDs bounds the ids of a static slave.
 const MaxStaticIDs = 1 << 20
 
-// maxAddr is MAX_MACHINE_ADDR of structs.x.
-const maxAddr = 255
+const (
+	maxAddr   = 255     // MAX_MACHINE_ADDR of structs.x
+	maxNumber = 1 << 20 // slaves that ever joined
+)
 
 // staticBytes is the size of a static slave's vector: one word.
 const staticBytes = 8
 
-// Table is the state behind snapshots, in memory: what an implementation of
-// Catalog changes, after it made the change durable. It is not safe for
+// Table is what the changes of a log make, in memory. It is a function of them
+// alone: no clock, no order of a map, nothing that one process saw. What is durable
+// of it is given out as records, and read from them again. It is not safe for
 // concurrent use; the snapshots that it gives are.
 type Table struct {
-	epoch   uint64
-	slaves  []*slaveEntry // in the global machine order
-	byAddr  map[string]*slaveEntry
-	index   map[string]int // for snapshots; replaced, never changed
-	place   []int          // likewise
-	ids     idMap
-	sets    []holderSet
-	interns map[string]SetID
-	names   *btree.Map[uint64, string]
-	intents *btree.Map[uint64, *Intent]
-	slots   *[Slots]SetID // replaced, never changed
+	epoch    uint64
+	revision uint64        // that was given last
+	number   uint64        // of a slave, that was given last
+	slaves   []*slaveEntry // in the global machine order
+	byAddr   map[string]*slaveEntry
+	index    map[string]int // for snapshots; replaced, never changed
+	place    []int          // likewise
+	ids      idMap
+	sets     []holderSet
+	interns  map[string]SetID
+	names    *btree.Map[uint64, string]
+	intents  *btree.Map[uint64, *Intent] // Confirmed is not used
+	slots    *[Slots]SetID               // replaced, never changed
+	dirty    dirty
+	restored map[string]bool // counters that were read back; nil once all is
 }
 
+// slaveEntry uses the durable fields of Slave alone.
 type slaveEntry struct {
 	Slave
-	number  uint32
-	spans   []Span             // of a static slave; replaced, never changed
-	missing *btree.Set[uint64] // private
-	shown   *btree.Set[uint64] // its copy for snapshots; nil: none
+	number uint32
+	spans  []Span // of a static slave; replaced, never changed
 }
 
 // NewTable returns a table without slaves and ids.
@@ -53,16 +58,19 @@ func NewTable() *Table {
 		names:   new(btree.Map[uint64, string]),
 		intents: new(btree.Map[uint64, *Intent]),
 		slots:   new([Slots]SetID),
+		dirty:   newDirty(),
 	}
 }
 
-// Snapshot returns the table as it is now.
+// Snapshot returns the table as it is now. No slave of it was sighted.
 func (t *Table) Snapshot() *Snapshot {
 	s := &Snapshot{
 		epoch:   t.epoch,
+		last:    t.revision,
 		slaves:  make([]Slave, len(t.slaves)),
-		missing: make([]*btree.Set[uint64], len(t.slaves)),
+		missing: make([]*btree.Map[uint64, uint64], len(t.slaves)),
 		spans:   make([][]Span, len(t.slaves)),
+		numbers: make([]uint32, len(t.slaves)),
 		index:   t.index,
 		place:   t.place,
 		ids:     t.ids.copy(),
@@ -73,34 +81,10 @@ func (t *Table) Snapshot() *Snapshot {
 	}
 	for i, e := range t.slaves {
 		s.slaves[i] = e.Slave
-		s.missing[i] = e.shown
 		s.spans[i] = e.spans
+		s.numbers[i] = e.number
 	}
 	return s
-}
-
-// SetEpoch sets what Snapshot.Epoch returns.
-func (t *Table) SetEpoch(epoch uint64) { t.epoch = epoch }
-
-// Check says whether PutSlave would take the slave with what it claims, and
-// whether that would change anything.
-func (t *Table) Check(s Slave, c Claim) (changes bool, err error) {
-	if err := checkSlave(s, c.IDs); err != nil {
-		return false, err
-	}
-	if err := t.checkClaim(s, c); err != nil {
-		return false, err
-	}
-	e := t.byAddr[s.Addr]
-	if e == nil {
-		return true, nil
-	}
-	if e.Protocol != s.Protocol && e.Members > 0 {
-		return false, fmt.Errorf("%w: %s holds %d vectors with protocol %d", ErrProtocol, s.Addr, e.Members, e.Protocol)
-	}
-	same := e.Protocol == s.Protocol && slices.Equal(e.spans, MergeSpans(c.IDs)) && !(c.Alone && len(c.Known) > 0) &&
-		(e.Priority == nil) == (s.Priority == nil) && (s.Priority == nil || *e.Priority == *s.Priority)
-	return !same, nil
 }
 
 func checkSlave(s Slave, ids []Span) error {
@@ -133,29 +117,26 @@ func checkSlave(s Slave, ids []Span) error {
 	return nil
 }
 
-// PutSlave adds the slave or changes its priority, its protocol and, of a static
-// slave, its ids. number is the slave's own and stays the same. Check must have
-// taken it.
-func (t *Table) PutSlave(number uint32, s Slave, ids []Span) {
+// putSlave adds the slave or changes all that is durable of it but its number.
+func (t *Table) putSlave(number uint32, s Slave, ids []Span) {
 	e := t.byAddr[s.Addr]
 	if e == nil {
-		e = &slaveEntry{number: number, missing: new(btree.Set[uint64])}
+		e = &slaveEntry{number: number}
 		e.Addr = s.Addr
 		t.byAddr[s.Addr] = e
-		t.slaves = append(t.slaves, e)
+		t.slaves = append(slices.Clone(t.slaves), e)
 		slices.SortFunc(t.slaves, func(a, b *slaveEntry) int { return CompareAddr(a.Addr, b.Addr) })
 		t.reindex()
 	}
-	e.Protocol = s.Protocol
-	e.Priority = nil
+	e.Protocol, e.Weight, e.Identity, e.Priority = s.Protocol, s.Weight, s.Identity, nil
 	if s.Priority != nil {
 		p := *s.Priority
 		e.Priority = &p
 	}
-	ids = MergeSpans(ids)
 	eachID(SubtractSpans(e.spans, ids), func(id uint64) { t.claim(id, e, false) })
 	eachID(SubtractSpans(ids, e.spans), func(id uint64) { t.claim(id, e, true) })
 	e.spans = ids
+	t.dirty.slaves[s.Addr] = struct{}{}
 }
 
 func (t *Table) reindex() {
@@ -185,30 +166,58 @@ func eachID(spans []Span, f func(uint64)) {
 // claim makes the static slave a holder of the id, or takes it out; an id whose
 // last holder goes is forgotten.
 func (t *Table) claim(id uint64, e *slaveEntry, holds bool) {
-	old, known := t.ids.get(id)
-	set := &t.sets[old.set]
-	numbers := slices.DeleteFunc(slices.Clone(set.numbers), func(n uint32) bool { return n == e.number })
+	v, known := t.ids.get(id)
+	set := &t.sets[v.set]
+	mine := func(n uint32) bool { return n == e.number }
+	numbers := slices.DeleteFunc(slices.Clone(set.numbers), mine)
 	if holds {
 		numbers = append(numbers, e.number)
 	}
-	size := old.size
 	if !known {
-		size = staticBytes
+		v = entry{id: id, size: staticBytes}
 	}
-	t.move(id, numbers, set.pinned, size)
+	v.set = t.intern(numbers, slices.DeleteFunc(slices.Clone(set.lagging), mine), set.pinned)
+	t.put(v)
 }
 
-// SlaveNumber returns the number that PutSlave gave the slave, and its protocol.
-func (t *Table) SlaveNumber(addr string) (number, protocol uint32, ok bool) {
-	e := t.byAddr[addr]
-	if e == nil {
-		return 0, 0, false
+// put makes v the entry of its id, and counts its holders; without any the id is
+// forgotten.
+func (t *Table) put(v entry) {
+	old, _ := t.ids.get(v.id)
+	for _, n := range t.sets[old.set].numbers {
+		t.slaves[t.place[n]].Members--
 	}
-	return e.number, e.Protocol, true
+	for _, n := range t.sets[v.set].numbers {
+		t.slaves[t.place[n]].Members++
+	}
+	if v.set == 0 {
+		t.ids.remove(v.id)
+		t.names.Delete(v.id)
+	} else {
+		t.ids.set(v)
+	}
+	if t.recorded(old) || t.recorded(v) {
+		t.dirty.members[v.id] = struct{}{}
+	}
 }
 
-// Addrs returns the addresses of slaves by their numbers.
-func (t *Table) Addrs(numbers []uint32) []string {
+// numbersOf returns the numbers of the slaves, which must be known and of protocol 2.
+func (t *Table) numbersOf(addrs []string) (numbers []uint32, err error) {
+	for _, a := range addrs {
+		e := t.byAddr[a]
+		switch {
+		case e == nil:
+			return nil, fmt.Errorf("%w: %s", ErrUnknownSlave, a)
+		case e.Protocol != 2:
+			return nil, fmt.Errorf("%w: %s", ErrStatic, a)
+		}
+		numbers = append(numbers, e.number)
+	}
+	return numbers, nil
+}
+
+// addrs returns the addresses of slaves by their numbers.
+func (t *Table) addrs(numbers []uint32) []string {
 	addrs := make([]string, len(numbers))
 	for i, n := range numbers {
 		addrs[i] = t.slaves[t.place[n]].Addr
@@ -216,102 +225,41 @@ func (t *Table) Addrs(numbers []uint32) []string {
 	return addrs
 }
 
-// StaticHolder returns a static slave that has the id.
-func (t *Table) StaticHolder(id uint64) (addr string, ok bool) {
-	e, _ := t.ids.get(id)
-	static := t.static(e.set)
-	if len(static) == 0 {
-		return "", false
-	}
-	return t.Addrs(static[:1])[0], true
-}
+// static returns the static slaves in the set, ours the others.
+func (t *Table) static(set SetID) (numbers []uint32) { return t.ofProtocol(set, 1) }
+func (t *Table) ours(set SetID) (numbers []uint32)   { return t.ofProtocol(set, 2) }
 
-// PutMember makes the vector known with these holders and no others; static
-// slaves that claim the id stay. Holders are numbers of slaves; none of them
-// misses the id any more.
-func (t *Table) PutMember(id uint64, holders []uint32, pinned bool, name string, bytes uint64) {
-	old, _ := t.ids.get(id)
-	t.move(id, append(slices.Clone(holders), t.static(old.set)...), pinned, uint32(min(bytes, math.MaxUint32)))
-	if name != "" {
-		t.names.Set(id, name)
-	} else {
-		t.names.Delete(id)
-	}
-	for _, n := range holders {
-		t.found(t.slaves[t.place[n]], id)
-	}
-}
-
-// DropMember forgets the vector; an id that a static slave claims stays known.
-func (t *Table) DropMember(id uint64) {
-	old, known := t.ids.get(id)
-	if !known {
-		return
-	}
-	for _, n := range t.sets[old.set].numbers {
-		t.found(t.slaves[t.place[n]], id)
-	}
-	t.names.Delete(id)
-	t.move(id, t.static(old.set), false, staticBytes)
-}
-
-// static returns the static slaves in the set.
-func (t *Table) static(set SetID) (numbers []uint32) {
+func (t *Table) ofProtocol(set SetID, protocol uint32) (numbers []uint32) {
 	for _, n := range t.sets[set].numbers {
-		if t.slaves[t.place[n]].Protocol == 1 {
+		if t.slaves[t.place[n]].Protocol == protocol {
 			numbers = append(numbers, n)
 		}
 	}
 	return numbers
 }
 
-// move gives the id these holders and counts them; without any it is forgotten.
-func (t *Table) move(id uint64, numbers []uint32, pinned bool, size uint32) {
-	old, _ := t.ids.get(id)
-	for _, n := range t.sets[old.set].numbers {
-		t.slaves[t.place[n]].Members--
-	}
-	if len(numbers) == 0 {
-		t.ids.remove(id)
-		return
-	}
-	set := t.intern(numbers, pinned)
-	for _, n := range t.sets[set].numbers {
-		t.slaves[t.place[n]].Members++
-	}
-	t.ids.set(entry{id: id, set: set, size: size})
-}
-
 // intern returns the set of these slaves; equal sets are one. numbers is put in order.
-func (t *Table) intern(numbers []uint32, pinned bool) SetID {
+func (t *Table) intern(numbers, lagging []uint32, pinned bool) SetID {
 	if len(numbers) == 0 {
 		return 0
 	}
-	slices.SortFunc(numbers, func(a, b uint32) int { return t.place[a] - t.place[b] })
-	numbers = slices.Compact(numbers)
-	key := make([]byte, 0, 64)
-	for _, n := range numbers {
+	numbers, lagging = t.inOrder(numbers), t.inOrder(lagging)
+	key := binary.BigEndian.AppendUint32(make([]byte, 0, 64), uint32(len(numbers)))
+	for _, n := range slices.Concat(numbers, lagging) {
 		key = binary.BigEndian.AppendUint32(key, n)
 	}
-	if pinned {
-		key = append(key, 1)
-	}
+	key = appendBool(key, pinned)
 	if set, ok := t.interns[string(key)]; ok {
 		return set
 	}
-	h := holderSet{numbers: slices.Clone(numbers), pinned: pinned}
-	for _, n := range numbers {
-		h.addrs = append(h.addrs, t.slaves[t.place[n]].Addr)
-	}
 	set := SetID(len(t.sets))
-	t.sets = append(t.sets, h) // behind what snapshots see
+	t.sets = append(t.sets, holderSet{numbers: slices.Clone(numbers), addrs: t.addrs(numbers), lagging: slices.Clone(lagging), pinned: pinned}) // behind what snapshots see
 	t.interns[string(key)] = set
 	return set
 }
 
-// SetSlot sets the partition record of a slot.
-func (t *Table) SetSlot(slot int, holders []uint32) {
-	slots := *t.slots
-	slots[slot] = t.intern(slices.Clone(holders), false)
-	t.slots = &slots
+// inOrder sorts the slaves' numbers in the global machine order, each once.
+func (t *Table) inOrder(numbers []uint32) []uint32 {
+	slices.SortFunc(numbers, func(a, b uint32) int { return t.place[a] - t.place[b] })
+	return slices.Compact(numbers)
 }

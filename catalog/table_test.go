@@ -12,17 +12,26 @@ import (
 
 func priority(p int32) *int32 { return &p }
 
-// table returns one with three slaves of ours and a static one with ids 10-12.
-func table(t *testing.T) *Table {
-	tab := NewTable()
-	for i, s := range twos("127.0.0.10", "127.0.0.2", "beta") {
-		changes, err := tab.Check(s, Claim{})
-		require.True(t, changes)
-		require.NoError(t, err)
-		tab.PutSlave(uint32(i+1), s, nil)
+// table returns a catalog with three slaves of ours and a static one with ids 10-12.
+func table(t testing.TB) *sighted {
+	c := Over(NewMemory()).(*sighted)
+	for _, s := range twos("127.0.0.10", "127.0.0.2", "beta") {
+		require.NoError(t, c.AddSlave(t.Context(), s, nil))
 	}
-	tab.PutSlave(4, Slave{Addr: "c", Protocol: 1}, []Span{{10, 12}})
-	return tab
+	require.NoError(t, c.AddSlave(t.Context(), Slave{Addr: "c", Protocol: 1}, []Span{{10, 12}}))
+	return c
+}
+
+// put begins and finishes a write.
+func (c *sighted) put(t testing.TB, in Intent) {
+	in = c.open(t, in)
+	require.NoError(t, c.Finish(t.Context(), in.ID, in.Revision))
+}
+
+func (c *sighted) open(t testing.TB, in Intent) Intent {
+	in, err := c.Begin(t.Context(), in)
+	require.NoError(t, err)
+	return in
 }
 
 func addrs(s *Snapshot) (out []string) {
@@ -41,12 +50,14 @@ func ids(s *Snapshot) (out []uint64) {
 }
 
 func TestTableMembers(t *testing.T) {
-	tab := table(t)
-	empty := tab.Snapshot()
-	tab.PutMember(5, []uint32{1, 2}, false, "", 100)
-	tab.PutMember(11, []uint32{3}, true, "A=B", 1<<40)
-	tab.PutMember(math.MaxUint64, nil, false, "", 1) // nobody has it: nothing to know
-	s := tab.Snapshot()
+	c := table(t)
+	empty := c.Snapshot()
+	c.put(t, Intent{ID: 5, Holders: []string{"127.0.0.10", "127.0.0.2"}, Bytes: 100})
+	require.NoError(t, c.AddSlave(t.Context(), Slave{Addr: "c", Protocol: 1}, []Span{{10, 10}, {12, 12}}))
+	c.put(t, Intent{ID: 11, Holders: []string{"beta"}, Pinned: true, Name: "A=B", Bytes: 1 << 40})
+	_, err := c.Claim(t.Context(), Slave{Addr: "c", Protocol: 1}, Claim{IDs: []Span{{10, 12}}, Known: []uint64{11}})
+	require.NoError(t, err)
+	s := c.Snapshot()
 
 	require.Equal(t, []string{"127.0.0.2", "127.0.0.10", "beta", "c"}, addrs(s))
 	require.Equal(t, []uint64{5, 10, 11, 12}, ids(s))
@@ -67,18 +78,18 @@ func TestTableMembers(t *testing.T) {
 	require.False(t, ok)
 
 	// A static slave that joins with other ids holds those and no others.
-	tab.PutSlave(4, Slave{Addr: "c", Protocol: 1}, []Span{{12, 13}})
-	require.Equal(t, []uint64{5, 11, 12, 13}, ids(tab.Snapshot()))
-	tab.DropMember(5)
-	tab.DropMember(13)
-	require.Equal(t, []uint64{11, 12, 13}, ids(tab.Snapshot()))
+	require.NoError(t, c.AddSlave(t.Context(), Slave{Addr: "c", Protocol: 1}, []Span{{12, 13}}))
+	require.Equal(t, []uint64{5, 11, 12, 13}, ids(c.Snapshot()))
+	c.put(t, Intent{ID: 5, Op: Delete, Holders: []string{"beta"}})
+	require.Equal(t, []uint64{11, 12, 13}, ids(c.Snapshot()))
 	require.Equal(t, []uint64{10, 11, 12}, ids(empty))
 	require.Equal(t, []uint64{5, 10, 11, 12}, ids(s))
 }
 
 func TestTableCheck(t *testing.T) {
 	tab := table(t)
-	tab.PutMember(5, []uint32{1}, false, "", 1)
+	tab.put(t, Intent{ID: 5, Holders: []string{"127.0.0.10"}, Pinned: true})
+	tab.open(t, Intent{ID: 6, Holders: []string{"127.0.0.2"}})
 	for _, c := range []struct {
 		name    string
 		slave   Slave
@@ -93,6 +104,7 @@ func TestTableCheck(t *testing.T) {
 		{"StaticBecomesOurs", Slave{Addr: "c", Protocol: 2}, nil, false, ErrProtocol},
 		{"OursBecomesStatic", Slave{Addr: "127.0.0.10", Protocol: 1}, []Span{{1, 1}}, false, ErrProtocol},
 		{"OursWithoutVectorsBecomesStatic", Slave{Addr: "beta", Protocol: 1}, []Span{{1, 1}}, true, nil},
+		{"OursWithAnOpenWriteBecomesStatic", Slave{Addr: "127.0.0.2", Protocol: 1}, []Span{{1, 1}}, false, ErrProtocol},
 		{"NoAddress", Slave{Protocol: 2}, nil, false, ErrInvalid},
 		{"Blank", Slave{Addr: "a b", Protocol: 2}, nil, false, ErrInvalid},
 		{"NoProtocol", Slave{Addr: "d"}, nil, false, ErrInvalid},
@@ -102,11 +114,19 @@ func TestTableCheck(t *testing.T) {
 		{"TooManyIdsTogether", Slave{Addr: "d", Protocol: 1}, []Span{{0, 0}, {2, MaxStaticIDs + 1}}, false, ErrInvalid},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			changes, err := tab.Check(c.slave, Claim{IDs: c.ids})
-			require.ErrorIs(t, err, c.is)
-			require.Equal(t, c.changes, changes)
+			v := tab.log.(*Memory).table.copy(t).Apply(Join{Addr: c.slave.Addr, Protocol: c.slave.Protocol, Priority: c.slave.Priority, Claim: Claim{IDs: c.ids}})
+			require.ErrorIs(t, v.Err, c.is)
+			require.Equal(t, c.changes, v.Changed)
 		})
 	}
+}
+
+// copy writes the table out and reads it back.
+func (t *Table) copy(tb require.TestingT) *Table {
+	out := NewTable()
+	require.NoError(tb, t.Records(out.Restore))
+	require.NoError(tb, out.Restored())
+	return out
 }
 
 func TestHoldersFor(t *testing.T) {
@@ -117,18 +137,19 @@ func TestHoldersFor(t *testing.T) {
 	require.False(t, pinned)
 	require.Equal(t, Place(5, s.Slaves(), 2), holders)
 
-	tab.SetSlot(Slot(5), []uint32{3})
+	_, err = tab.append(t.Context(), Assign{Slot: uint16(Slot(5)), Holders: []string{"beta"}})
+	require.NoError(t, err)
 	holders, _, err = tab.Snapshot().HoldersFor(5, nil, 2)
 	require.NoError(t, err)
 	require.Equal(t, []string{"beta"}, holders, "the slot's record stays")
 
-	tab.PutMember(5, []uint32{1}, true, "", 1)
+	tab.put(t, Intent{ID: 5, Holders: []string{"127.0.0.10"}, Pinned: true})
 	holders, pinned, err = tab.Snapshot().HoldersFor(5, nil, 2)
 	require.NoError(t, err)
 	require.True(t, pinned)
 	require.Equal(t, []string{"127.0.0.10"}, holders, "a known id stays where it is")
 
-	tab.PutIntent(Intent{ID: 5, Revision: 9, Holders: []string{"127.0.0.2"}}, false)
+	tab.open(t, Intent{ID: 5, Holders: []string{"127.0.0.2"}})
 	holders, _, err = tab.Snapshot().HoldersFor(5, nil, 2)
 	require.NoError(t, err)
 	require.Equal(t, []string{"127.0.0.2"}, holders, "or where the open write puts it")
@@ -151,12 +172,12 @@ func TestHoldersFor(t *testing.T) {
 // TestGhostsAreNotDrawn: a join with a wrong address would else make a share of
 // all puts fail for ever.
 func TestGhostsAreNotDrawn(t *testing.T) {
-	tab := NewTable()
+	tab := Over(NewMemory()).(*sighted)
 	for i := range 6 {
-		tab.PutSlave(uint32(i+1), Slave{Addr: fmt.Sprint("10.0.0.", i+1), Protocol: 2}, nil)
+		require.NoError(t, tab.AddSlave(t.Context(), Slave{Addr: fmt.Sprint("10.0.0.", i+1), Protocol: 2}, nil))
 		tab.SetState(fmt.Sprint("10.0.0.", i+1), Serving, "")
 	}
-	tab.PutMember(1, []uint32{1, 2}, false, "", 1)
+	tab.put(t, Intent{ID: 1, Holders: []string{"10.0.0.1", "10.0.0.2"}, Pinned: true})
 	for _, i := range []int{2, 3, 4} { // 2 is down and has something, 3 and 4 are ghosts
 		tab.SetState(fmt.Sprint("10.0.0.", i), Down, "no such host")
 	}
@@ -176,15 +197,25 @@ func TestGhostsAreNotDrawn(t *testing.T) {
 	require.Equal(t, Place(9, s.Slaves(), 5), holders)
 }
 
+// changes says whether f shows a new snapshot.
+func (c *sighted) changes(f func()) bool {
+	before := c.Snapshot()
+	f()
+	return c.Snapshot() != before
+}
+
 func TestIntents(t *testing.T) {
 	tab := table(t)
-	tab.PutIntent(Intent{ID: 7, Revision: 1, Holders: []string{"beta", "127.0.0.2"}}, false)
+	first := tab.open(t, Intent{ID: 7, Holders: []string{"beta", "127.0.0.2"}})
 	before := tab.Snapshot()
-	require.True(t, tab.Confirm(7, 1, "beta"))
-	require.False(t, tab.Confirm(7, 1, "beta"), "again")
-	require.False(t, tab.Confirm(7, 2, "127.0.0.2"), "another revision")
-	require.False(t, tab.Confirm(7, 1, "c"), "no holder")
-	require.False(t, tab.Confirm(8, 1, "beta"), "no write")
+	confirm := func(id, revision uint64, addr string) bool {
+		return tab.changes(func() { tab.Confirm(id, revision, addr) })
+	}
+	require.True(t, confirm(7, first.Revision, "beta"))
+	require.False(t, confirm(7, first.Revision, "beta"), "again")
+	require.False(t, confirm(7, first.Revision+1, "127.0.0.2"), "another revision")
+	require.False(t, confirm(7, first.Revision, "c"), "no holder")
+	require.False(t, confirm(8, first.Revision, "beta"), "no write")
 	in, ok := before.Pending(7)
 	require.True(t, ok)
 	require.Empty(t, in.Confirmed)
@@ -192,31 +223,35 @@ func TestIntents(t *testing.T) {
 	in, _ = tab.Snapshot().Pending(7)
 	require.Equal(t, []string{"beta"}, in.Confirmed)
 
-	tab.PutIntent(Intent{ID: 7, Revision: 2, Holders: []string{"beta"}}, false)
+	second := tab.open(t, Intent{ID: 7, Holders: []string{"beta"}})
 	in, _ = tab.Snapshot().Pending(7)
 	require.True(t, in.Seen, "the write before was confirmed, so it may have been read")
 	require.Empty(t, in.Confirmed)
-	tab.DropIntent(7, 1)
+	require.ErrorIs(t, tab.Abort(t.Context(), 7, first.Revision), ErrSuperseded)
 	require.Len(t, tab.Snapshot().Intents(), 1)
-	tab.DropIntent(7, 2)
+	require.NoError(t, tab.Abort(t.Context(), 7, second.Revision))
 	require.Empty(t, tab.Snapshot().Intents())
 
-	tab.PutMember(7, []uint32{3}, false, "", 1)
-	tab.PutIntent(Intent{ID: 7, Revision: 3, Op: Delete, Holders: []string{"beta"}}, false)
-	tab.PutIntent(Intent{ID: 8, Revision: 4, Holders: []string{"beta"}}, true)
-	for _, in := range tab.Snapshot().Intents() {
-		require.True(t, in.Seen, "%d is known or was read back", in.ID)
+	tab.put(t, Intent{ID: 7, Holders: []string{"beta"}})
+	tab.open(t, Intent{ID: 7, Op: Delete, Holders: []string{"beta"}})
+	tab.open(t, Intent{ID: 8, Holders: []string{"beta"}})
+	next := Over(tab.log) // another process, which has seen nothing of this one
+	tab.open(t, Intent{ID: 9, Holders: []string{"beta"}})
+	for id, seen := range map[uint64]bool{7: true, 8: true, 9: false} {
+		in, _ := next.Snapshot().Pending(id)
+		require.Equal(t, seen, in.Seen, "%d is known, was read back, is new", id)
 	}
 	n := 0
 	tab.Snapshot().AscendIntents(8, 9, func(*Intent) bool { n++; return true })
-	require.Equal(t, 1, n)
+	require.Equal(t, 2, n)
 }
 
 // TestUnderReplicated: what counts are copies that can be asked.
 func TestUnderReplicated(t *testing.T) {
 	tab := table(t) // c, a C handler, has 10 to 12
-	tab.PutMember(5, []uint32{1, 2}, false, "", 1)
-	tab.PutMember(6, []uint32{3}, true, "", 1)
+	both := Intent{ID: 5, Holders: []string{"127.0.0.10", "127.0.0.2"}}
+	tab.put(t, both)
+	tab.put(t, Intent{ID: 6, Holders: []string{"beta"}, Pinned: true})
 	under := func(replicas int) uint64 { return tab.Snapshot().UnderReplicated(replicas) }
 	require.EqualValues(t, 5, under(2), "nobody serves")
 	for _, addr := range []string{"127.0.0.2", "127.0.0.10", "beta", "c"} {
@@ -244,13 +279,18 @@ func TestUnderReplicated(t *testing.T) {
 
 func TestMissing(t *testing.T) {
 	tab := table(t)
-	tab.PutMember(5, []uint32{1, 2}, false, "", 1)
-	tab.PutMember(6, []uint32{2}, false, "", 1)
-	require.True(t, tab.SetState("127.0.0.2", Serving, ""))
-	require.False(t, tab.SetState("127.0.0.2", Serving, ""))
-	require.False(t, tab.SetState("nobody", Serving, ""))
+	both := Intent{ID: 5, Holders: []string{"127.0.0.10", "127.0.0.2"}}
+	tab.put(t, both)
+	tab.put(t, Intent{ID: 6, Holders: []string{"127.0.0.2"}})
+	state := func(addr string) bool { return tab.changes(func() { tab.SetState(addr, Serving, "") }) }
+	inventory := func(missing []uint64, setAside uint64) bool {
+		return tab.changes(func() { tab.SetInventory("127.0.0.2", missing, setAside) })
+	}
+	require.True(t, state("127.0.0.2"))
+	require.False(t, state("127.0.0.2"))
+	require.False(t, state("nobody"))
 	require.EqualValues(t, 3, tab.Snapshot().Unavailable(), "those of the C handler")
-	require.True(t, tab.SetInventory("127.0.0.2", []uint64{5, 6, 7, 10}, 3))
+	require.True(t, inventory([]uint64{5, 6, 7, 10}, 3))
 	before := tab.Snapshot()
 	sl, _ := before.Slave("127.0.0.2")
 	require.EqualValues(t, 2, sl.Missing, "7 and 10 are not its own")
@@ -260,30 +300,86 @@ func TestMissing(t *testing.T) {
 	require.False(t, before.IsMissing("nobody", 5))
 	require.EqualValues(t, 5, before.Unavailable())
 
-	tab.PutMember(5, []uint32{1, 2}, false, "", 1) // a put brings it back
+	tab.put(t, both) // a put brings it back
 	s := tab.Snapshot()
 	require.False(t, s.IsMissing("127.0.0.2", 5))
 	require.True(t, before.IsMissing("127.0.0.2", 5))
 	require.EqualValues(t, 4, s.Unavailable())
 
-	tab.DropMember(6)
+	tab.put(t, Intent{ID: 6, Op: Delete, Holders: []string{"127.0.0.2"}})
 	sl, _ = tab.Snapshot().Slave("127.0.0.2")
 	require.Zero(t, sl.Missing)
-	require.True(t, tab.SetInventory("127.0.0.2", nil, 0))
-	require.False(t, tab.SetInventory("127.0.0.2", nil, 0))
+	require.True(t, inventory(nil, 0))
+	require.False(t, inventory(nil, 0))
 }
 
-func TestInherit(t *testing.T) {
-	old, now := table(t), table(t)
-	for _, tab := range []*Table{old, now} {
-		tab.PutMember(5, []uint32{1}, false, "", 1)
-		tab.PutIntent(Intent{ID: 7, Revision: 3, Holders: []string{"beta"}}, tab == now)
+// TestMissingOneByOne: what is missing changes by one id, and is not listed again.
+func TestMissingOneByOne(t *testing.T) {
+	tab := table(t)
+	two := []string{"127.0.0.10", "127.0.0.2"}
+	for id := range uint64(5) {
+		tab.put(t, Intent{ID: id, Holders: two, Pinned: true})
 	}
-	old.SetState("beta", Down, "gone")
-	old.SetInventory("127.0.0.10", []uint64{5}, 1)
-	old.Confirm(7, 3, "beta")
-	now.Inherit(old)
-	require.True(t, slices.EqualFunc(old.Snapshot().Slaves(), now.Snapshot().Slaves(), func(a, b Slave) bool { return a == b }))
-	require.Equal(t, old.Snapshot().Intents(), now.Snapshot().Intents())
-	require.True(t, now.Snapshot().IsMissing("127.0.0.10", 5))
+	missing := func(s *Snapshot) (out []uint64) {
+		for id := range uint64(5) {
+			if s.IsMissing("127.0.0.2", id) {
+				out = append(out, id)
+			}
+		}
+		sl, _ := s.Slave("127.0.0.2")
+		require.EqualValues(t, len(out), sl.Missing)
+		return out
+	}
+	tab.SetInventory("127.0.0.2", []uint64{1}, 7)
+	before := tab.Snapshot()
+	require.True(t, tab.changes(func() { tab.Lacks("127.0.0.2", 3, 4, 99) }), "99 is nobody's")
+	require.False(t, tab.changes(func() { tab.Lacks("127.0.0.2", 3) }))
+	require.Equal(t, []uint64{1, 3, 4}, missing(tab.Snapshot()))
+	require.True(t, tab.changes(func() { tab.Found("127.0.0.2", 3) }))
+	require.False(t, tab.changes(func() { tab.Found("127.0.0.2", 3) }))
+	require.False(t, tab.changes(func() { tab.Found("nobody", 3) }))
+	require.Equal(t, []uint64{1, 4}, missing(tab.Snapshot()))
+	require.Equal(t, []uint64{1}, missing(before))
+	sl, _ := tab.Snapshot().Slave("127.0.0.2")
+	require.EqualValues(t, 7, sl.SetAside)
+
+	tab.put(t, Intent{ID: 4, Holders: []string{"beta"}, Pinned: true}) // it is none of its any more
+	require.Equal(t, []uint64{1}, missing(tab.Snapshot()))
+	_, err := tab.Claim(t.Context(), Slave{Addr: "d", Protocol: 1}, Claim{IDs: []Span{{1, 1}}, Known: []uint64{1}})
+	require.NoError(t, err)
+	require.Equal(t, []uint64{1}, missing(tab.Snapshot()), "one more holder is no copy for it")
+	_, err = tab.Claim(t.Context(), Slave{Addr: "d", Protocol: 1}, Claim{IDs: []Span{{1, 1}}, Known: []uint64{1}, Alone: true})
+	require.NoError(t, err)
+	require.Empty(t, missing(tab.Snapshot()))
+}
+
+// TestSightingsOutliveAReading: a log that reads its disk again says that anything
+// may have changed; what was seen of slaves and writes that are still there stays.
+func TestSightingsOutliveAReading(t *testing.T) {
+	tab := table(t)
+	tab.put(t, Intent{ID: 5, Holders: []string{"127.0.0.10"}, Pinned: true})
+	in := tab.open(t, Intent{ID: 7, Holders: []string{"beta"}})
+	tab.SetState("beta", Down, "gone")
+	tab.SetInventory("127.0.0.10", []uint64{5}, 1)
+	tab.Confirm(7, in.Revision, "beta")
+	before := tab.Snapshot()
+	m := tab.log.(*Memory)
+	m.Publish(m.table.copy(t).Snapshot(), nil)
+	require.Equal(t, before.Slaves(), tab.Snapshot().Slaves())
+	require.Equal(t, before.Intents(), tab.Snapshot().Intents())
+	require.True(t, tab.Snapshot().IsMissing("127.0.0.10", 5))
+
+	m.Publish(NewTable().Snapshot(), nil)
+	require.Empty(t, tab.Snapshot().Slaves())
+	require.Empty(t, tab.Snapshot().Intents())
+}
+
+// TestAnAddressThatIsGivenAgain: who comes under it has not been seen.
+func TestAnAddressThatIsGivenAgain(t *testing.T) {
+	tab := table(t)
+	tab.SetState("c", Serving, "")
+	require.NoError(t, tab.Remove(t.Context(), "c", true))
+	require.NoError(t, tab.AddSlave(t.Context(), Slave{Addr: "c", Protocol: 1}, []Span{{10, 12}}))
+	s, _ := tab.Snapshot().Slave("c")
+	require.Equal(t, Joining, s.State)
 }

@@ -20,7 +20,7 @@ func million() *catalog.Snapshot {
 	}
 	c.SetInventory("127.0.0.3", []uint64{3, 500_000}, 0)
 	for id := uint64(1_000_000); id < 1_000_064; id++ {
-		c.PutIntent(catalog.Intent{ID: id, Revision: id, Holders: []string{"127.0.0.2"}}, false)
+		c.open(catalog.Intent{ID: id, Holders: []string{"127.0.0.2"}})
 	}
 	return c.Snapshot()
 }

@@ -40,22 +40,27 @@ func drawWorld(t *rapid.T) *world {
 		addrs = append(addrs, a)
 		c.slave(a, rapid.SampledFrom(priorities).Draw(t, "priority"))
 	}
-	if rapid.Bool().Draw(t, "static") {
-		c.static("c", 35, maxDrawn-1)
-	}
 	id := rapid.Uint64Range(0, maxDrawn-1)
 	some := rapid.SliceOfNDistinct(rapid.SampledFrom(addrs), 1, -1, rapid.ID[string])
 	for range rapid.IntRange(0, 40).Draw(t, "vectors") {
 		c.vector(id.Draw(t, "id"), 8, some.Draw(t, "holders")...)
+	}
+	if rapid.Bool().Draw(t, "static") {
+		c.static("c", 35, maxDrawn-1)
 	}
 	for _, a := range addrs {
 		c.SetInventory(a, rapid.SliceOfN(id, 0, 4).Draw(t, "missing"), 0)
 		c.SetState(a, rapid.SampledFrom([]catalog.State{catalog.Serving, catalog.Serving, catalog.Serving, catalog.Down, catalog.Joining}).Draw(t, "state"), "")
 		w.exclude[a] = rapid.IntRange(0, 5).Draw(t, "exclude") == 0
 	}
-	for i := range rapid.IntRange(0, 4).Draw(t, "writes") {
-		in := catalog.Intent{ID: id.Draw(t, "id"), Revision: uint64(i), Op: catalog.Op(rapid.IntRange(0, 1).Draw(t, "op")), Holders: some.Draw(t, "holders")}
-		c.PutIntent(in, rapid.Bool().Draw(t, "restored"))
+	for range rapid.IntRange(0, 4).Draw(t, "writes") {
+		in, ok := c.open(catalog.Intent{ID: id.Draw(t, "id"), Op: catalog.Op(rapid.IntRange(0, 1).Draw(t, "op")), Holders: some.Draw(t, "holders")})
+		if !ok {
+			continue
+		}
+		if rapid.Bool().Draw(t, "again") { // in the place of the first, which may have been seen
+			in, _ = c.open(in)
+		}
 		for _, a := range rapid.SliceOfDistinct(rapid.SampledFrom(in.Holders), rapid.ID[string]).Draw(t, "confirmed") {
 			c.Confirm(in.ID, in.Revision, a)
 		}

@@ -1,6 +1,8 @@
 package router
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -13,12 +15,9 @@ import (
 )
 
 // cluster builds snapshots. Slaves serve from the start.
-type cluster struct {
-	*catalog.Table
-	numbers map[string]uint32
-}
+type cluster struct{ catalog.Catalog }
 
-func newCluster() *cluster { return &cluster{catalog.NewTable(), map[string]uint32{}} }
+func newCluster() *cluster { return &cluster{catalog.Over(catalog.NewMemory())} }
 
 // slave adds a slave or changes its priority; unset: none.
 func (c *cluster) slave(addr string, priority int64) {
@@ -27,27 +26,45 @@ func (c *cluster) slave(addr string, priority int64) {
 		p := int32(priority)
 		s.Priority = &p
 	}
-	if c.numbers[addr] == 0 {
-		c.numbers[addr] = uint32(len(c.numbers) + 1)
-	}
-	c.PutSlave(c.numbers[addr], s, nil)
+	must(c.AddSlave(context.Background(), s, nil))
 	c.SetState(addr, catalog.Serving, "")
 }
 
 const unset = math.MaxInt64
 
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// static adds a C handler that shares what is known of its ids.
 func (c *cluster) static(addr string, first, last uint64) {
-	c.numbers[addr] = uint32(len(c.numbers) + 1)
-	c.PutSlave(c.numbers[addr], catalog.Slave{Addr: addr, Protocol: 1}, []catalog.Span{{First: first, Last: last}})
+	claim := catalog.Claim{IDs: []catalog.Span{{First: first, Last: last}}}
+	c.Snapshot().Ascend(first, last, func(m catalog.Member) bool {
+		claim.Known = append(claim.Known, m.ID)
+		return true
+	})
+	_, err := c.Claim(context.Background(), catalog.Slave{Addr: addr, Protocol: 1}, claim)
+	must(err)
 	c.SetState(addr, catalog.Serving, "")
 }
 
+// vector makes one known, if it is not a static slave's.
 func (c *cluster) vector(id, bytes uint64, holders ...string) {
-	var n []uint32
-	for _, h := range holders {
-		n = append(n, c.numbers[h])
+	if in, ok := c.open(catalog.Intent{ID: id, Bytes: bytes, Holders: holders}); ok {
+		must(c.Finish(context.Background(), id, in.Revision))
 	}
-	c.PutMember(id, n, false, "", bytes)
+}
+
+// open begins a write.
+func (c *cluster) open(in catalog.Intent) (_ catalog.Intent, ok bool) {
+	in, err := c.Begin(context.Background(), in)
+	if errors.Is(err, catalog.ErrStatic) {
+		return in, false
+	}
+	must(err)
+	return in, true
 }
 
 func parse(t testing.TB, text string) query.Query {
@@ -143,37 +160,40 @@ func TestOpenWrites(t *testing.T) {
 	c.slave("C", 3)
 	c.vector(1, 9, "A", "B")
 	c.vector(3, 9, "A", "B")
-	open := func(in catalog.Intent) { c.PutIntent(in, false) }
+	open := func(in catalog.Intent) (revision uint64) {
+		in, _ = c.open(in)
+		return in.Revision
+	}
 
-	open(catalog.Intent{ID: 2, Revision: 1, Holders: []string{"A", "B"}})
+	revision := open(catalog.Intent{ID: 2, Holders: []string{"A", "B"}})
 	require.Equal(t, "1 A PRIORITY; 3 A PRIORITY; ", c.from(t, "R:0-9", Options{}), "the new one is not there yet")
 	require.Equal(t, "no such vector: 2", c.from(t, "P:2", Options{}))
-	c.Confirm(2, 1, "B")
+	c.Confirm(2, revision, "B")
 	require.Equal(t, "1 A PRIORITY; 2 B FAILOVER; 3 A PRIORITY; ", c.from(t, "R:0-9", Options{}), "only from who has it")
-	c.Confirm(2, 1, "A")
+	c.Confirm(2, revision, "A")
 	require.Equal(t, "2 A PRIORITY; ", c.from(t, "P:2", Options{}))
 	c.SetInventory("A", []uint64{2}, 0)
 	require.Equal(t, "2 A PRIORITY; ", c.from(t, "P:2", Options{}), "what is confirmed is not missing")
 
-	open(catalog.Intent{ID: 3, Revision: 2, Holders: []string{"B", "C"}})
+	revision = open(catalog.Intent{ID: 3, Holders: []string{"B", "C"}})
 	_, err := c.route(t, "R:0-9&7", Options{})
 	var wait *PendingError
 	require.ErrorAs(t, err, &wait)
 	require.Equal(t, &PendingError{IDs: []uint64{3}, Total: 1, Machines: []string{"B", "C"}}, wait)
 	require.EqualError(t, err, "unavailable: an unfinished write to vector 3, for B, C")
-	c.Confirm(3, 2, "C")
+	c.Confirm(3, revision, "C")
 	require.Equal(t, "3 C FAILOVER; ", c.from(t, "P:3", Options{}))
 	_, err = c.route(t, "P:3", Options{Exclude: map[string]bool{"C": true}})
 	require.EqualError(t, err, "unavailable: no live holder of vector 3; held by B, C")
 
-	open(catalog.Intent{ID: 1, Revision: 3, Op: catalog.Delete, Holders: []string{"A", "B"}})
+	revision = open(catalog.Intent{ID: 1, Op: catalog.Delete, Holders: []string{"A", "B"}})
 	require.Equal(t, "unavailable: an unfinished write to vector 1, for A, B", c.from(t, "R:1-2", Options{}))
-	c.Confirm(1, 3, "B")
+	c.Confirm(1, revision, "B")
 	require.Equal(t, "2 A PRIORITY; ", c.from(t, "R:1-2", Options{}), "deleted")
 	require.Equal(t, "no such vector: 1", c.from(t, "P:1", Options{}))
 
-	open(catalog.Intent{ID: 9, Revision: 4, Holders: []string{"A"}})
-	open(catalog.Intent{ID: 9, Revision: 5, Holders: []string{"A"}})
+	open(catalog.Intent{ID: 9, Holders: []string{"A"}})
+	open(catalog.Intent{ID: 9, Holders: []string{"A"}})
 	require.Equal(t, "unavailable: an unfinished write to vector 9, for A", c.from(t, "P:9", Options{}), "the first may have been read")
 	c.SetState("A", catalog.Down, "")
 	c.vector(4, 9, "A")

@@ -29,11 +29,11 @@ func BenchmarkOpenMillion(b *testing.B) {
 	if err := c.AddSlave(context.Background(), catalog.Slave{Addr: "a", Protocol: 2}, nil); err != nil {
 		b.Fatal(err)
 	}
-	err := c.file.Update(func(tx *bbolt.Tx) error {
-		m := tx.Bucket(bucketMembers)
+	err := c.log.file.Update(func(tx *bbolt.Tx) error {
+		m := bucket(tx, catalog.Members)
 		m.FillPercent = 1
 		for id := range uint64(1_000_000) {
-			if err := m.Put(key64(id), vectorRecord{bytes: 100, holders: []uint32{1}}.append(nil)); err != nil {
+			if err := m.Put(key64(id), []byte{0, 100, 1, 1}); err != nil {
 				return err
 			}
 		}

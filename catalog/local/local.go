@@ -1,17 +1,17 @@
-// Package local is the catalog of a cluster with one master: one bbolt file, each
-// change synced to disk before it is answered. All of it is kept in memory as
-// well; queries read only that.
+// Package local is the catalog's log for a cluster with one master: one bbolt
+// file. It keeps the table's records by key, not the changes: a million ids are
+// read back in one pass over their records, and nothing has to be folded. The
+// changes of all who wait share one commit and one sync.
 //
-// Reading the source: record.go has the file's layout, open.go reads it, this
-// file commits changes, change.go has the changes.
+// Reading the source: open.go reads the file, this file commits changes; what a
+// record holds is catalog's business.
 package local
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
+	"slices"
 
 	"go.etcd.io/bbolt"
 
@@ -19,172 +19,120 @@ import (
 	"starfish/disk"
 )
 
-const (
-	maxBatch  = 1024    // changes in one commit
-	maxNumber = 1 << 20 // slaves that ever joined
-	maxName   = 512     // bytes of LEVEL=MEMBER, structs.x
-)
+const maxBatch = 1024 // appends in one commit
 
-// Catalog implements catalog.Catalog.
-type Catalog struct {
-	file  *disk.File
-	ops   *disk.Group[*op]
-	stale bool // a commit failed: the file may be ahead of the table. Only for commit.
+// Log implements catalog.Log.
+type Log struct {
+	catalog.Feed
+	file    *disk.File
+	appends *disk.Group[*entry]
 
-	mu       sync.Mutex
-	table    *catalog.Table
-	changed  chan struct{} // nil: nobody asked
-	snapshot atomic.Pointer[catalog.Snapshot]
+	// For commit alone. The table is ahead of the file while a commit runs, and
+	// stays so after one that failed: then it is read again.
+	table *catalog.Table
+	stale bool
 }
 
-var _ catalog.Catalog = (*Catalog)(nil)
+var _ catalog.Log = (*Log)(nil)
 
-// op is one durable change. All ops go through one goroutine, which commits those
-// that wait together in one transaction, so that the table changes in the file's
-// order.
-type op struct {
-	alone bool                   // not in one transaction with others: check looks at the table
-	check func(*bbolt.Tx) error  // refuses the change, before anything is written
-	store func(*bbolt.Tx) error  // writes it
-	apply func(t *catalog.Table) // makes it visible, once committed
-	err   error
-	done  chan error
+// entry is one Append.
+type entry struct {
+	changes  []catalog.Change
+	verdicts []catalog.Verdict
+	done     chan error
 }
 
-func run(file *disk.File, table *catalog.Table) *Catalog {
-	c := &Catalog{file: file, table: table}
-	c.snapshot.Store(table.Snapshot())
-	c.ops = disk.NewGroup(disk.GroupConfig[*op]{Limit: maxBatch, Commit: c.commitAll})
-	return c
+func run(file *disk.File, table *catalog.Table) *Log {
+	l := &Log{file: file, table: table}
+	l.Publish(table.Snapshot(), nil)
+	l.appends = disk.NewGroup(disk.GroupConfig[*entry]{Limit: maxBatch, Commit: l.commit})
+	return l
 }
 
-// Close ends the catalog. Changes that were begun are committed first.
-func (c *Catalog) Close() error {
-	c.ops.Close()
-	return c.file.Close()
+// Close ends the log. Changes that were handed over are committed first.
+func (l *Log) Close() error {
+	l.appends.Close()
+	return l.file.Close()
 }
 
-// Snapshot is the current view.
-func (c *Catalog) Snapshot() *catalog.Snapshot { return c.snapshot.Load() }
-
-// Changed returns a channel that is closed at the next change of the snapshot.
-func (c *Catalog) Changed() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.changed == nil {
-		c.changed = make(chan struct{})
+// Append has the changes committed, all in one transaction.
+func (l *Log) Append(ctx context.Context, changes ...catalog.Change) ([]catalog.Verdict, error) {
+	changes, err := catalog.Recode(changes)
+	if err != nil {
+		return nil, err
 	}
-	return c.changed
-}
-
-// change changes the table in memory, and shows it where f says that it did.
-func (c *Catalog) change(f func(*catalog.Table) bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !f(c.table) {
-		return
-	}
-	c.snapshot.Store(c.table.Snapshot())
-	if c.changed != nil {
-		close(c.changed)
-		c.changed = nil
-	}
-}
-
-// write has the change committed.
-func (c *Catalog) write(ctx context.Context, o *op) error {
-	o.done = make(chan error, 1)
-	switch err := c.ops.Submit(ctx, o); {
+	e := &entry{changes: changes, done: make(chan error, 1)}
+	switch err := l.appends.Submit(ctx, e); {
 	case errors.Is(err, disk.ErrClosed):
-		return catalog.ErrClosed
+		return nil, catalog.ErrClosed
 	case err != nil:
-		return fmt.Errorf("catalog: not written: %w", err)
+		return nil, fmt.Errorf("catalog: not written: %w", err)
 	}
 	select {
-	case err := <-o.done:
-		return err
+	case err := <-e.done:
+		return e.verdicts, err
 	case <-ctx.Done():
-		return fmt.Errorf("catalog: may or may not be written: %w", ctx.Err())
+		return nil, fmt.Errorf("catalog: may or may not be written: %w", ctx.Err())
 	}
 }
 
-func (c *Catalog) commitAll(ops []*op) {
-	var together []*op
-	for _, o := range ops {
-		if o.alone {
-			c.commit(together)
-			together = nil
-			c.commit([]*op{o})
-			continue
-		}
-		together = append(together, o)
-	}
-	c.commit(together)
-}
-
-// commit makes the ops durable in one transaction, shows them in one snapshot and
-// answers them.
-func (c *Catalog) commit(ops []*op) {
-	if len(ops) == 0 {
-		return
-	}
-	err := c.refresh()
+// commit applies the changes, makes what they changed durable in one transaction,
+// shows it in one view, and answers.
+func (l *Log) commit(batch []*entry) {
+	err := l.refresh()
 	if err == nil {
-		err = c.update(ops)
-		c.stale = err != nil
+		err = l.write(batch)
+		l.stale = err != nil
 	}
 	if err != nil {
 		err = fmt.Errorf("catalog: commit: %w", err)
-		for _, o := range ops {
-			o.done <- err
-		}
-		return
 	}
-	c.change(func(t *catalog.Table) bool {
-		applied := false
-		for _, o := range ops {
-			if o.err == nil {
-				o.apply(t)
-				applied = true
-			}
-		}
-		return applied
-	})
-	for _, o := range ops {
-		o.done <- o.err
+	for _, e := range batch {
+		e.done <- err
 	}
 }
 
-// update writes the ops in one transaction.
-func (c *Catalog) update(ops []*op) error {
-	return c.file.Update(func(tx *bbolt.Tx) error {
-		for _, o := range ops {
-			if o.err = o.check(tx); o.err != nil {
-				continue
-			}
-			if err := o.store(tx); err != nil {
-				return err
-			}
+func (l *Log) write(batch []*entry) error {
+	changed := false
+	for _, e := range batch {
+		for _, c := range e.changes {
+			e.verdicts = append(e.verdicts, l.table.Apply(c))
 		}
+		changed = changed || slices.ContainsFunc(e.verdicts, func(v catalog.Verdict) bool { return v.Changed })
+	}
+	if !changed {
 		return nil
+	}
+	err := l.file.Update(func(tx *bbolt.Tx) error {
+		return l.table.Dirty(func(r catalog.Record) error { return store(tx, r) })
 	})
+	if err != nil {
+		return err
+	}
+	touched := l.table.Flushed()
+	l.Publish(l.table.Snapshot(), touched)
+	return nil
+}
+
+func store(tx *bbolt.Tx, r catalog.Record) error {
+	bucket := tx.Bucket([]byte(r.Space.String()))
+	if r.Value == nil {
+		return bucket.Delete(r.Key)
+	}
+	return bucket.Put(r.Key, r.Value)
 }
 
 // refresh reads the file again where a commit failed, so that the table says what
 // is on disk.
-func (c *Catalog) refresh() error {
-	if !c.stale {
+func (l *Log) refresh() error {
+	if !l.stale {
 		return nil
 	}
-	table, err := load(c.file)
+	table, err := load(l.file)
 	if err != nil {
 		return err
 	}
-	c.change(func(old *catalog.Table) bool {
-		table.Inherit(old)
-		c.table = table
-		return true
-	})
-	c.stale = false
+	l.table, l.stale = table, false
+	l.Publish(table.Snapshot(), nil)
 	return nil
 }

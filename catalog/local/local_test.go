@@ -26,15 +26,21 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func open(t testing.TB, path string) *Catalog {
-	c, err := Open(path, Config{})
+// opened is a catalog and its log.
+type opened struct {
+	catalog.Catalog
+	log *Log
+}
+
+func open(t testing.TB, path string) opened {
+	l, err := OpenLog(path, Config{})
 	require.NoError(t, err)
-	t.Cleanup(func() { c.Close() })
-	return c
+	t.Cleanup(func() { l.Close() })
+	return opened{catalog.Over(l), l}
 }
 
 // cluster opens a new catalog with three slaves and a static one.
-func cluster(t testing.TB) (c *Catalog, path string) {
+func cluster(t testing.TB) (c opened, path string) {
 	path = filepath.Join(t.TempDir(), "data", "catalog.db")
 	c = open(t, path)
 	for i, addr := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.4"} {
@@ -49,7 +55,7 @@ func cluster(t testing.TB) (c *Catalog, path string) {
 }
 
 // put begins and finishes a put.
-func put(t testing.TB, c *Catalog, id uint64, holders ...string) uint64 {
+func put(t testing.TB, c catalog.Catalog, id uint64, holders ...string) uint64 {
 	in, err := c.Begin(context.Background(), catalog.Intent{ID: id, Holders: holders, Bytes: id})
 	require.NoError(t, err)
 	require.NoError(t, c.Finish(context.Background(), id, in.Revision))
@@ -237,16 +243,17 @@ func TestOpenErrors(t *testing.T) {
 		"Text":          {file("text", []byte("these are no vectors\n")), catalog.ErrForeign},
 		"Zeros":         {file("zeros", make([]byte, 1<<16)), catalog.ErrForeign},
 		"Another":       {bolt("another", func(tx *bbolt.Tx) error { _, err := tx.CreateBucket([]byte("vectors")); return err }), catalog.ErrForeign},
-		"Newer":         {changed("newer", func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyFormat, key64(format+1)) }), catalog.ErrNewer},
-		"NoFormat":      {changed("noformat", func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Delete(keyFormat) }), catalog.ErrForeign},
-		"NoBucket":      {changed("nobucket", func(tx *bbolt.Tx) error { return tx.DeleteBucket(bucketIntents) }), catalog.ErrForeign},
-		"DamagedMember": {changed("member", func(tx *bbolt.Tx) error { return tx.Bucket(bucketMembers).Put(key64(1), []byte{0, 1, 200}) }), catalog.ErrForeign},
+		"Newer":         {changed("newer", func(tx *bbolt.Tx) error { return bucket(tx, catalog.Meta).Put(keyFormat, key64(format+1)) }), catalog.ErrNewer},
+		"NoFormat":      {changed("noformat", func(tx *bbolt.Tx) error { return bucket(tx, catalog.Meta).Delete(keyFormat) }), catalog.ErrForeign},
+		"NoRevision":    {changed("norevision", func(tx *bbolt.Tx) error { return bucket(tx, catalog.Meta).Delete([]byte("revision")) }), catalog.ErrForeign},
+		"NoBucket":      {changed("nobucket", func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte(catalog.Intents.String())) }), catalog.ErrForeign},
+		"DamagedMember": {changed("member", func(tx *bbolt.Tx) error { return bucket(tx, catalog.Members).Put(key64(1), []byte{0, 1, 200}) }), catalog.ErrForeign},
 		"StrangeHolder": {changed("holder", func(tx *bbolt.Tx) error {
-			return tx.Bucket(bucketMembers).Put(key64(1), vectorRecord{holders: []uint32{9}}.append(nil))
+			return bucket(tx, catalog.Members).Put(key64(1), []byte{0, 0, 1, 9})
 		}), catalog.ErrForeign},
-		"DamagedIntent": {changed("intent", func(tx *bbolt.Tx) error { return tx.Bucket(bucketIntents).Put(key64(1), nil) }), catalog.ErrForeign},
-		"DamagedSlot":   {changed("slot", func(tx *bbolt.Tx) error { return tx.Bucket(bucketSlots).Put([]byte{0xff, 0xff}, []byte{0}) }), catalog.ErrForeign},
-		"DamagedSlave":  {changed("slave", func(tx *bbolt.Tx) error { return tx.Bucket(bucketSlaves).Put([]byte("a"), []byte("{")) }), catalog.ErrForeign},
+		"DamagedIntent": {changed("intent", func(tx *bbolt.Tx) error { return bucket(tx, catalog.Intents).Put(key64(1), nil) }), catalog.ErrForeign},
+		"DamagedSlot":   {changed("slot", func(tx *bbolt.Tx) error { return bucket(tx, catalog.SlotSlaves).Put([]byte{0xff, 0xff}, []byte{0}) }), catalog.ErrForeign},
+		"DamagedSlave":  {changed("slave", func(tx *bbolt.Tx) error { return bucket(tx, catalog.Slaves).Put([]byte("a"), []byte("{")) }), catalog.ErrForeign},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Open(x.path, Config{})

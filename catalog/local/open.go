@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,10 +18,18 @@ type Config struct {
 	LockTimeout time.Duration // how long to wait for another process to let go of the file; 0: 1 s
 }
 
-// Open opens the catalog in that file, or makes it, with its directory. Every
-// slave in it is joining. Errors: catalog.ErrLocked, ErrForeign, ErrNewer, and
-// those of the file system.
-func Open(path string, cfg Config) (*Catalog, error) {
+// Open is OpenLog as the master works with it.
+func Open(path string, cfg Config) (catalog.Catalog, error) {
+	l, err := OpenLog(path, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return catalog.Over(l), nil
+}
+
+// OpenLog opens the log in that file, or makes it, with its directory. Errors:
+// catalog.ErrLocked, ErrForeign, ErrNewer, and those of the file system.
+func OpenLog(path string, cfg Config) (*Log, error) {
 	file, err := disk.Open(path, disk.Options{LockTimeout: cfg.LockTimeout})
 	if err != nil {
 		return nil, named(err)
@@ -44,6 +53,21 @@ func named(err error) error {
 	return err
 }
 
+// The bucket meta says what the file is, beside the catalog's own records there.
+// A bucket each space of records.
+var (
+	keyKind   = []byte("kind")
+	keyFormat = []byte("format")
+	keyNumber = []byte("number") // since format 3; before, the sequence of the bucket of slaves
+)
+
+const (
+	kind   = "starfish catalog"
+	format = 3 // the format that this release writes, and the highest that it reads
+)
+
+func bucket(tx *bbolt.Tx, s catalog.Space) *bbolt.Bucket { return tx.Bucket([]byte(s.String())) }
+
 // start makes a new file a catalog, or checks that it is one, and reads it.
 func start(file *disk.File) (*catalog.Table, error) {
 	fresh, old := false, false
@@ -57,11 +81,12 @@ func start(file *disk.File) (*catalog.Table, error) {
 		old = v < format
 		return err
 	})
-	if err == nil && fresh {
+	switch {
+	case err != nil:
+	case fresh:
 		err = file.Update(create)
-	}
-	if err == nil && old { // what is written from now on an older release cannot read
-		err = file.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyFormat, key64(format)) })
+	case old:
+		err = file.Update(upgrade)
 	}
 	var table *catalog.Table
 	if err == nil {
@@ -74,37 +99,44 @@ func start(file *disk.File) (*catalog.Table, error) {
 }
 
 func create(tx *bbolt.Tx) error {
-	for _, name := range [][]byte{bucketMeta, bucketSlaves, bucketSlots, bucketMembers, bucketIntents} {
-		if _, err := tx.CreateBucket(name); err != nil {
+	for _, s := range catalog.Spaces() {
+		if _, err := tx.CreateBucket([]byte(s.String())); err != nil {
 			return err
 		}
 	}
-	meta := tx.Bucket(bucketMeta)
+	err := catalog.NewTable().Records(func(r catalog.Record) error { return store(tx, r) })
+	meta := bucket(tx, catalog.Meta)
+	return errors.Join(err, meta.Put(keyKind, []byte(kind)), meta.Put(keyFormat, key64(format)))
+}
+
+// upgrade makes a file of format 1 or 2 one that this release may write: the older
+// ones, which cannot read that, refuse it from now on. Their records stay as they
+// are until they change.
+func upgrade(tx *bbolt.Tx) error {
+	meta := bucket(tx, catalog.Meta)
 	return errors.Join(
-		meta.Put(keyKind, []byte(kind)),
+		meta.Put(keyNumber, key64(bucket(tx, catalog.Slaves).Sequence())),
 		meta.Put(keyFormat, key64(format)),
-		meta.Put(keyRevision, key64(0)),
-		meta.Put(keyEpoch, key64(0)),
 	)
 }
 
 // check says whether the file is a catalog that this release reads, and returns
 // its format.
 func check(tx *bbolt.Tx) (v uint64, err error) {
-	meta := tx.Bucket(bucketMeta)
+	meta := bucket(tx, catalog.Meta)
 	if meta == nil || string(meta.Get(keyKind)) != kind {
 		return 0, catalog.ErrForeign
 	}
-	v, err = decode64(meta.Get(keyFormat))
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("%w: format: %v", catalog.ErrForeign, err)
-	case v > format:
-		return v, fmt.Errorf("%w: format %d, this release reads up to %d", catalog.ErrNewer, v, format)
+	b := meta.Get(keyFormat)
+	if len(b) != 8 {
+		return 0, fmt.Errorf("%w: format of %d bytes, 8 expected", catalog.ErrForeign, len(b))
 	}
-	for _, name := range [][]byte{bucketSlaves, bucketSlots, bucketMembers, bucketIntents} {
-		if tx.Bucket(name) == nil {
-			return v, fmt.Errorf("%w: no bucket %s", catalog.ErrForeign, name)
+	if v = binary.BigEndian.Uint64(b); v > format {
+		return v, fmt.Errorf("%w: format %d, this release reads up to %d: start the newer release, or put back a copy of before", catalog.ErrNewer, v, format)
+	}
+	for _, s := range catalog.Spaces() {
+		if bucket(tx, s) == nil {
+			return v, fmt.Errorf("%w: no bucket %s", catalog.ErrForeign, s)
 		}
 	}
 	return v, nil
@@ -112,23 +144,15 @@ func check(tx *bbolt.Tx) (v uint64, err error) {
 
 // load reads the whole file.
 func load(file *disk.File) (*catalog.Table, error) {
-	l := loader{table: catalog.NewTable(), numbers: map[uint32]bool{}}
+	table := catalog.NewTable()
 	err := file.View(func(tx *bbolt.Tx) error {
-		epoch, err := decode64(tx.Bucket(bucketMeta).Get(keyEpoch))
-		if err != nil {
-			return fmt.Errorf("%w: epoch: %v", catalog.ErrForeign, err)
-		}
-		l.table.SetEpoch(epoch)
-		// Static slaves add to the members that are there, so they come last.
-		for _, part := range []struct {
-			bucket []byte
-			read   func(k, v []byte) error
-		}{
-			{bucketSlaves, l.slave}, {bucketSlots, l.slot}, {bucketMembers, l.member}, {bucketSlaves, l.static}, {bucketIntents, l.intent},
-		} {
-			err := tx.Bucket(part.bucket).ForEach(func(k, v []byte) error {
-				if err := part.read(k, v); err != nil {
-					return fmt.Errorf("%w: damaged: %s %x: %v", catalog.ErrForeign, part.bucket, k, err)
+		for _, space := range catalog.Spaces() {
+			err := bucket(tx, space).ForEach(func(k, v []byte) error {
+				if space == catalog.Meta && (bytes.Equal(k, keyKind) || bytes.Equal(k, keyFormat)) {
+					return nil
+				}
+				if err := table.Restore(catalog.Record{Space: space, Key: k, Value: v}); err != nil {
+					return fmt.Errorf("%w: damaged: %s %x: %w", catalog.ErrForeign, space, k, err)
 				}
 				return nil
 			})
@@ -136,84 +160,12 @@ func load(file *disk.File) (*catalog.Table, error) {
 				return err
 			}
 		}
+		if err := table.Restored(); err != nil {
+			return fmt.Errorf("%w: damaged: %w", catalog.ErrForeign, err)
+		}
 		return nil
 	})
-	return l.table, err
+	return table, err
 }
 
-type loader struct {
-	table   *catalog.Table
-	numbers map[uint32]bool
-}
-
-func (l *loader) slave(k, v []byte) error {
-	number, s, ids, err := decodeSlave(string(k), v)
-	if err != nil {
-		return err
-	}
-	if _, err := l.table.Check(s, catalog.Claim{IDs: ids}); err != nil {
-		return err
-	}
-	if number == 0 || number > maxNumber || l.numbers[number] {
-		return fmt.Errorf("number %d", number)
-	}
-	l.numbers[number] = true
-	l.table.PutSlave(number, s, nil)
-	return nil
-}
-
-func (l *loader) static(k, v []byte) error {
-	number, s, ids, err := decodeSlave(string(k), v)
-	if err == nil && len(ids) > 0 {
-		l.table.PutSlave(number, s, ids)
-	}
-	return err
-}
-
-func (l *loader) slot(k, v []byte) error {
-	r := reader{b: v}
-	holders := r.holders()
-	if len(k) != 2 || binary.BigEndian.Uint16(k) >= catalog.Slots {
-		return fmt.Errorf("no slot")
-	}
-	if err := l.known(holders, r.err); err != nil {
-		return err
-	}
-	l.table.SetSlot(int(binary.BigEndian.Uint16(k)), holders)
-	return nil
-}
-
-func (l *loader) member(k, v []byte) error {
-	id, err := decode64(k)
-	r := reader{b: v}
-	m := r.vector()
-	if err := l.known(m.holders, errors.Join(err, r.err)); err != nil {
-		return err
-	}
-	l.table.PutMember(id, m.holders, m.pinned, m.name, m.bytes)
-	return nil
-}
-
-func (l *loader) intent(k, v []byte) error {
-	id, err := decode64(k)
-	r := reader{b: v}
-	in := r.intent()
-	if err := l.known(in.holders, errors.Join(err, r.err)); err != nil {
-		return err
-	}
-	l.table.PutIntent(catalog.Intent{
-		ID: id, Revision: in.revision, Op: in.op, Holders: l.table.Addrs(in.holders),
-		Pinned: in.pinned, Name: in.name, Bytes: in.bytes,
-	}, true)
-	return nil
-}
-
-// known says that the numbers are those of slaves.
-func (l *loader) known(numbers []uint32, err error) error {
-	for _, n := range numbers {
-		if !l.numbers[n] {
-			err = errors.Join(err, fmt.Errorf("no slave has number %d", n))
-		}
-	}
-	return err
-}
+func key64(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }

@@ -1,11 +1,9 @@
 package local
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.etcd.io/bbolt"
 
 	"starfish/catalog"
 )
@@ -36,35 +34,4 @@ func TestRevisions(t *testing.T) {
 		require.NoError(t, c.Close())
 		c = open(t, path)
 	}
-}
-
-// TestFormat1: a file without revisions is read, and marked as no longer one.
-func TestFormat1(t *testing.T) {
-	c, path := cluster(t)
-	put(t, c, 5, "127.0.0.2")
-	require.NoError(t, c.Close())
-	db, err := bbolt.Open(path, 0o600, nil)
-	require.NoError(t, err)
-	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
-		return errors.Join(
-			tx.Bucket(bucketMeta).Put(keyFormat, key64(1)),
-			tx.Bucket(bucketMembers).Put(key64(5), []byte{1, 7, 1, 1, 'a'}), // pinned, 7 bytes, slave 1, name
-		)
-	}))
-	require.NoError(t, db.Close())
-	c = open(t, path)
-	m, ok := c.Snapshot().Member(5)
-	require.True(t, ok)
-	require.Equal(t, catalog.Member{ID: 5, Name: "a", Bytes: 7, Holders: []string{"127.0.0.2"}, Pinned: true}, m)
-	got, err := c.Revisions([]uint64{5})
-	require.NoError(t, err)
-	require.Equal(t, []uint64{0}, got)
-	require.NoError(t, c.Close())
-	db, err = bbolt.Open(path, 0o600, nil)
-	require.NoError(t, err)
-	defer db.Close()
-	require.NoError(t, db.View(func(tx *bbolt.Tx) error {
-		require.Equal(t, key64(format), tx.Bucket(bucketMeta).Get(keyFormat))
-		return nil
-	}))
 }

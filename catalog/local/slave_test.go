@@ -11,7 +11,7 @@ import (
 )
 
 // reopened closes the catalog and opens it again; it must show the same.
-func reopened(t *testing.T, c *Catalog, path string) *Catalog {
+func reopened(t *testing.T, c opened, path string) opened {
 	slaves, members, _ := view(c.Snapshot())
 	epoch := c.Snapshot().Epoch()
 	require.NoError(t, c.Close())
@@ -29,9 +29,9 @@ func reopened(t *testing.T, c *Catalog, path string) *Catalog {
 func static(addr string) catalog.Slave { return catalog.Slave{Addr: addr, Protocol: 1} }
 
 // records counts what the file has in the bucket of members.
-func records(t *testing.T, c *Catalog) (n int) {
-	require.NoError(t, c.file.View(func(tx *bbolt.Tx) error {
-		n = tx.Bucket(bucketMembers).Stats().KeyN
+func records(t *testing.T, c opened) (n int) {
+	require.NoError(t, c.log.file.View(func(tx *bbolt.Tx) error {
+		n = bucket(tx, catalog.Members).Stats().KeyN
 		return nil
 	}))
 	return n
