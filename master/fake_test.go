@@ -407,6 +407,11 @@ func (s fakeV2) SlaveInventory(_ context.Context, r structs.InventoryRequest) (s
 	return structs.InventoryResponse{Page: page}, nil
 }
 
+// SlaveLeg is what coordinators call, and those are fakes.
+func (fakeV2) SlaveLeg(context.Context, structs.LegRequest) (structs.LegResponse, error) {
+	return structs.LegResponse{}, rpc.ErrProcUnavail
+}
+
 func (s fakeV2) SlaveFetch(_ context.Context, id uint64) (structs.FetchResponse, error) {
 	if err := s.note("fetch", id); err != nil {
 		return structs.FetchResponse{}, err

@@ -73,6 +73,16 @@ func encode(b *vector.Bitmap, first uint64, format structs.RowBitmapFormat) (str
 	return w, nil
 }
 
+// Stream is the answer whose rows are this stream in the portable Roaring format.
+func Stream(roaring []byte) (structs.RowBitmap, error) {
+	w := structs.RowBitmap{Format: structs.BITMAP_ROARING}
+	if len(roaring) > MaxBytes {
+		return w, fmt.Errorf("%w: %d bytes as %v, at most %d: use pages (max_rows)", ErrTooLarge, len(roaring), w.Format, uint64(MaxBytes))
+	}
+	w.Roaring = roaring
+	return w, nil
+}
+
 // Size is the number of bytes of b's rows on the wire. It brings b into its
 // smallest form as Encode does.
 func Size(b *vector.Bitmap, format structs.RowBitmapFormat) uint64 { return SizeFrom(b, 0, format) }

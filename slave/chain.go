@@ -51,7 +51,7 @@ func (s *Slave) runRange(ctx context.Context, list structs.MachineVecList, strat
 	for _, g := range l.others {
 		switch {
 		case g.target.static:
-			parts = append(parts, func(ctx context.Context, sum *vector.Bitmap) error { return s.callStatic(ctx, g, sum) })
+			parts = append(parts, func(ctx context.Context, sum *vector.Bitmap) error { return s.orStatic(ctx, g, sum) })
 		case strategy == structs.RANGE_FAN_OUT:
 			parts = append(parts, func(ctx context.Context, sum *vector.Bitmap) error { return s.callParted(ctx, g, sum, lacks) })
 		default:
@@ -152,29 +152,37 @@ func (s *Slave) callParted(ctx context.Context, g *leg, sum *vector.Bitmap, lack
 	return nil
 }
 
-// callStatic has a C handler OR its own nodes, and adds the word. It is one hop,
-// and never more nodes than its stack takes.
-func (s *Slave) callStatic(ctx context.Context, g *leg, sum *vector.Bitmap) error {
+// orStatic adds the word of a C handler to sum.
+func (s *Slave) orStatic(ctx context.Context, g *leg, sum *vector.Bitmap) error {
+	word, err := s.callStatic(ctx, g)
+	if err == nil {
+		sum.Or(vector.FromWord(word))
+	}
+	return err
+}
+
+// callStatic has a C handler OR its own nodes. It is one hop, and never more nodes
+// than its stack takes.
+func (s *Slave) callStatic(ctx context.Context, g *leg) (uint64, error) {
 	var word structs.VecT
 	for _, list := range g.chunks(maxStaticNodes) {
 		res, err := s.handleOnce(ctx, g.target.dial, s.cfg.HopTimeout, structs.HandleQueryArgs{List: list, Result: word})
 		switch {
 		case err == nil && res.FailedMachine == g.machine:
-			return staticFailed(g.machine, list, "that it failed itself, which is how it says that it does not hold one")
+			return 0, staticFailed(g.machine, list, "that it failed itself, which is how it says that it does not hold one")
 		case err == nil && res.FailedMachine != "":
-			return staticFailed(g.machine, list, fmt.Sprintf("that %.255s failed", res.FailedMachine))
+			return 0, staticFailed(g.machine, list, fmt.Sprintf("that %.255s failed", res.FailedMachine))
 		case errors.Is(err, rpc.ErrSystem), errors.Is(err, rpc.ErrGarbageArgs), errors.Is(err, rpc.ErrProcUnavail):
 			// It was asked for its own alone: nobody else is to blame.
 			var reply *rpc.ReplyError
 			errors.As(err, &reply)
-			return staticFailed(g.machine, list, fmt.Sprintf("with an error (%v)", reply))
+			return 0, staticFailed(g.machine, list, fmt.Sprintf("with an error (%v)", reply))
 		case err != nil:
-			return s.callFailed(ctx, g.machine, err)
+			return 0, s.callFailed(ctx, g.machine, err)
 		}
 		word = res.Vector
 	}
-	sum.Or(vector.FromWord(uint64(word)))
-	return nil
+	return uint64(word), nil
 }
 
 // staticFailed is the failure of a C handler that lives and gave no word for the

@@ -6,20 +6,60 @@ import (
 	"sync"
 	"time"
 
+	"starfish/rows"
 	"starfish/structs"
 	"starfish/vector"
 )
+
+// coordinateAtOnce runs all ranges with one call to each machine. The whole result
+// in the roaring format goes out as the engine wrote it.
+func (s *Slave) coordinateAtOnce(ctx context.Context, arg structs.Coordinate2Args, lacks *absents) (structs.QueryAnswer, error) {
+	leave, err := s.enterCoordination()
+	if err != nil {
+		return structs.QueryAnswer{}, err
+	}
+	defer leave()
+	found, err := s.parallel(ctx, arg.Ranges, arg.Format == structs.BITMAP_NONE, lacks)
+	if err != nil {
+		return structs.QueryAnswer{}, err
+	}
+	whole := arg.FirstRow == 0 && arg.MaxRows == 0
+	switch {
+	case arg.Format == structs.BITMAP_NONE:
+		return structs.QueryAnswer{Count: found.Count, Rows: structs.RowBitmap{Format: structs.BITMAP_NONE}}, nil
+	case whole && arg.Format == structs.BITMAP_ROARING && !overUDP(ctx):
+		rb, err := rows.Stream(found.Rows)
+		if err != nil {
+			err = fail(structs.QUERY_TOO_LARGE, err.Error())
+		}
+		return structs.QueryAnswer{Count: found.Count, Rows: rb}, err
+	}
+	b, err := vector.View(found.Rows)
+	if err != nil {
+		return structs.QueryAnswer{}, fmt.Errorf("slave: the engine's answer: %w", err)
+	}
+	return s.answer(ctx, b, arg, lacks)
+}
+
+// enterCoordination takes one of the slots for calls that coordinate.
+func (s *Slave) enterCoordination() (leave func(), err error) {
+	select {
+	case s.coordinating <- struct{}{}:
+		return func() { <-s.coordinating }, nil
+	default:
+		return nil, fail(structs.QUERY_FAILED, fmt.Sprintf("%s coordinates %d queries already: try again, or another slave", s.cfg.Addr, maxCoordinated))
+	}
+}
 
 // coordinate runs the ranges at once and ANDs their results, beginning with the
 // first that is there. All of them run to their end, also where one is empty:
 // an answer is complete but for what lacks names, or an error.
 func (s *Slave) coordinate(ctx context.Context, ranges []structs.RangePlan, lacks *absents) (*vector.Bitmap, error) {
-	select {
-	case s.coordinating <- struct{}{}:
-		defer func() { <-s.coordinating }()
-	default:
-		return nil, fail(structs.QUERY_FAILED, fmt.Sprintf("%s coordinates %d queries already: try again, or another slave", s.cfg.Addr, maxCoordinated))
+	leave, err := s.enterCoordination()
+	if err != nil {
+		return nil, err
 	}
+	defer leave()
 	g := s.newGroup(ctx)
 	defer g.cancel()
 	var mu sync.Mutex

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"starfish/rpc"
+	"starfish/slave/engine"
 	"starfish/structs"
 	"starfish/vector"
 	"starfish/xdr"
@@ -243,6 +244,11 @@ func (slowHandler2) SlaveDelete(context.Context, structs.EraseRequest) (structs.
 }
 func (slowHandler2) SlaveInventory(context.Context, structs.InventoryRequest) (structs.InventoryResponse, error) {
 	panic("not called")
+}
+func (h slowHandler2) SlaveLeg(ctx context.Context, arg structs.LegRequest) (structs.LegResponse, error) {
+	h.wait(ctx)
+	frame, err := engine.WordLeg(make([]uint64, len(arg.Ranges)))
+	return structs.LegResponse{Window: structs.LegWindow{Frame: frame, NextKey: 1 << 16}}, err
 }
 func (slowHandler2) SlaveFetch(context.Context, uint64) (structs.FetchResponse, error) {
 	panic("not called")

@@ -21,6 +21,7 @@ import (
 	"starfish/peer"
 	"starfish/portmap"
 	"starfish/rpc"
+	"starfish/slave/engine"
 	"starfish/store"
 	"starfish/structs"
 )
@@ -30,6 +31,7 @@ type Slave struct {
 	cfg      Config
 	log      *slog.Logger
 	store    *store.Store
+	engine   *engine.Engine
 	pool     *peer.Pool
 	srv      *rpc.Server
 	cluster  *cluster
@@ -69,6 +71,7 @@ func New(cfg Config) (*Slave, error) {
 		computing:    newComputing(),
 		coordinating: make(chan struct{}, maxCoordinated),
 	}
+	s.engine = engine.New(vectors, s.compute)
 	s.cluster = newCluster(cfg, s.instance)
 	s.cluster.problem = s.problem
 	structs.RegisterSlaveProgSlaveV1(s.srv, v1{s})

@@ -57,7 +57,7 @@ func (h v1) handle(ctx context.Context, arg structs.HandleQueryArgs) (structs.Ve
 		g := rest[0]
 		if _, nodes := count(rest); g.target.static && nodes > maxStaticNodes {
 			// More than its stack takes: it gets its own nodes, in parts, and we go on.
-			if err = s.callStatic(ctx, g, sum); err == nil {
+			if err = s.orStatic(ctx, g, sum); err == nil {
 				word, err = wordOf(sum)
 			}
 			rest = rest[1:]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"starfish/rows"
@@ -47,19 +48,35 @@ func (h v2) Coordinate(ctx context.Context, arg structs.Coordinate2Args) (struct
 	defer cancel()
 	var res structs.Coordinate2Response
 	lacks := absentsFor(ctx, arg.MaxAbsent)
-	b, err := h.s.coordinate(ctx, arg.Ranges, lacks)
-	if err == nil {
-		res.Result.Absent = lacks.list
-		res.Result.Answer.Count = b.Count()
-		if arg.FirstRow > 0 || arg.MaxRows > 0 {
-			b = b.Page(arg.FirstRow, arg.MaxRows)
+	var err error
+	if chained(arg.Ranges) {
+		var b *vector.Bitmap
+		if b, err = h.s.coordinate(ctx, arg.Ranges, lacks); err == nil {
+			res.Result.Answer, err = h.s.answer(ctx, b, arg, lacks)
 		}
-		res.Result.Answer.Rows, err = h.s.answerRows(ctx, b, arg.FirstRow, arg.Format, lacks.size())
+	} else {
+		res.Result.Answer, err = h.s.coordinateAtOnce(ctx, arg, lacks)
 	}
+	res.Result.Absent = lacks.list
 	if f := (*failure)(nil); errors.As(err, &f) {
 		return structs.Coordinate2Response{Status: f.status, Failure: f.wire(ctx)}, nil
 	}
 	return res, err
+}
+
+// chained says that all ranges shall be run hop by hop.
+func chained(ranges []structs.RangePlan) bool {
+	return !slices.ContainsFunc(ranges, func(r structs.RangePlan) bool { return r.Strategy != structs.RANGE_CHAIN })
+}
+
+// answer is a query's result as the caller wants it.
+func (s *Slave) answer(ctx context.Context, b *vector.Bitmap, arg structs.Coordinate2Args, lacks *absents) (a structs.QueryAnswer, err error) {
+	a.Count = b.Count()
+	if arg.FirstRow > 0 || arg.MaxRows > 0 {
+		b = b.Page(arg.FirstRow, arg.MaxRows)
+	}
+	a.Rows, err = s.answerRows(ctx, b, arg.FirstRow, arg.Format, lacks.size())
+	return a, err
 }
 
 // withDeadline gives a call the time that its caller has left.

@@ -53,6 +53,7 @@ func (c *change) size() int { return len(c.record) }
 
 // commit makes the changes durable in one transaction and answers them.
 func (s *Store) commit(batch []*change) {
+	s.sound.changed(batch)
 	err := s.file.Update(func(tx *bbolt.Tx) error {
 		vectors := tx.Bucket(vectorsBucket)
 		if vectors == nil {
@@ -65,6 +66,7 @@ func (s *Store) commit(batch []*change) {
 		}
 		return nil
 	})
+	s.sound.changed(batch)
 	if err != nil && !errors.Is(err, ErrCorrupt) {
 		err = fmt.Errorf("store: writing: %w", err)
 	}

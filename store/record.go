@@ -68,6 +68,14 @@ func readHeader(id uint64, rec []byte) (header, error) {
 	}, nil
 }
 
+// checkRows compares the rows of a record with their checksum.
+func checkRows(id uint64, h header, rec []byte) error {
+	if xxhash.Sum64(rec[headerSize:]) != h.checksum {
+		return fmt.Errorf("%w: vector %d: checksum of its rows", ErrCorrupt, id)
+	}
+	return nil
+}
+
 // readRecord checks a whole record. The bitmap shares rec's bytes; it is nil for
 // a tombstone.
 func readRecord(id uint64, rec []byte) (header, *vector.Bitmap, error) {
@@ -75,11 +83,10 @@ func readRecord(id uint64, rec []byte) (header, *vector.Bitmap, error) {
 	if err != nil || h.deleted {
 		return h, nil, err
 	}
-	data := rec[headerSize:]
-	if xxhash.Sum64(data) != h.checksum {
-		return h, nil, fmt.Errorf("%w: vector %d: checksum of its rows", ErrCorrupt, id)
+	if err := checkRows(id, h, rec); err != nil {
+		return h, nil, err
 	}
-	b, err := vector.View(data)
+	b, err := vector.View(rec[headerSize:])
 	if err != nil {
 		return h, nil, fmt.Errorf("%w: vector %d: %w", ErrCorrupt, id, err)
 	}

@@ -41,6 +41,8 @@ type Store struct {
 	puts *disk.Group[*change]
 	log  *slog.Logger
 
+	sound soundness
+
 	mu      sync.Mutex
 	corrupt map[uint64]bool // ids whose record was found damaged
 }

@@ -84,6 +84,13 @@ func (c *SlaveProgSlaveV2Client) SlaveFetch(ctx context.Context, arg uint64) (Fe
 	return res, err
 }
 
+// SlaveLeg calls SLAVE_LEG.
+func (c *SlaveProgSlaveV2Client) SlaveLeg(ctx context.Context, arg LegRequest) (LegResponse, error) {
+	var res LegResponse
+	err := c.c.Call(ctx, SLAVE_PROG, SLAVE_V2, SLAVE_LEG, arg, &res)
+	return res, err
+}
+
 // MasterProgMasterV1Client calls version MASTER_V1 of the program MASTER_PROG.
 type MasterProgMasterV1Client struct{ c rpc.Caller }
 

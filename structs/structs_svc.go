@@ -97,6 +97,8 @@ type SlaveProgSlaveV2Handler interface {
 	SlaveInventory(ctx context.Context, arg InventoryRequest) (InventoryResponse, error)
 	// SlaveFetch serves SLAVE_FETCH.
 	SlaveFetch(ctx context.Context, arg uint64) (FetchResponse, error)
+	// SlaveLeg serves SLAVE_LEG.
+	SlaveLeg(ctx context.Context, arg LegRequest) (LegResponse, error)
 }
 
 // SlaveProgSlaveV2HandleQueryAppender is a handler that appends the result of HANDLE_QUERY to reply itself, in XDR:
@@ -135,6 +137,12 @@ type SlaveProgSlaveV2SlaveFetchAppender interface {
 	AppendSlaveFetch(ctx context.Context, arg uint64, reply []byte) ([]byte, error)
 }
 
+// SlaveProgSlaveV2SlaveLegAppender is a handler that appends the result of SLAVE_LEG to reply itself, in XDR:
+// where a handler has this method, it is called in the place of SlaveLeg.
+type SlaveProgSlaveV2SlaveLegAppender interface {
+	AppendSlaveLeg(ctx context.Context, arg LegRequest, reply []byte) ([]byte, error)
+}
+
 // RegisterSlaveProgSlaveV2 makes s serve version SLAVE_V2 of SLAVE_PROG with h.
 func RegisterSlaveProgSlaveV2(s *rpc.Server, h SlaveProgSlaveV2Handler) {
 	s.Register(SLAVE_PROG, SLAVE_V2, DispatchSlaveProgSlaveV2(h))
@@ -159,6 +167,8 @@ func DispatchSlaveProgSlaveV2(h SlaveProgSlaveV2Handler) rpc.Handler {
 			return serveSlaveProgSlaveV2SlaveInventory(ctx, h, args, reply)
 		case SLAVE_FETCH:
 			return serveSlaveProgSlaveV2SlaveFetch(ctx, h, args, reply)
+		case SLAVE_LEG:
+			return serveSlaveProgSlaveV2SlaveLeg(ctx, h, args, reply)
 		}
 		return reply, rpc.ErrProcUnavail
 	})
@@ -249,6 +259,21 @@ func serveSlaveProgSlaveV2SlaveFetch(ctx context.Context, h SlaveProgSlaveV2Hand
 		return w.AppendSlaveFetch(ctx, arg, b)
 	}
 	res, err := h.SlaveFetch(ctx, arg)
+	if err != nil {
+		return b, err
+	}
+	return res.AppendXDR(b)
+}
+
+func serveSlaveProgSlaveV2SlaveLeg(ctx context.Context, h SlaveProgSlaveV2Handler, d *xdr.Decoder, b []byte) ([]byte, error) {
+	var arg LegRequest
+	if err := arg.DecodeXDR(d); err != nil {
+		return b, fmt.Errorf("%w: %w", rpc.ErrGarbageArgs, err)
+	}
+	if w, ok := h.(SlaveProgSlaveV2SlaveLegAppender); ok {
+		return w.AppendSlaveLeg(ctx, arg, b)
+	}
+	res, err := h.SlaveLeg(ctx, arg)
 	if err != nil {
 		return b, err
 	}

@@ -1319,6 +1319,231 @@ func (v Coordinate2Response) XDRSize() int {
 	return n
 }
 
+// IdSet is the typedef id_set.
+//
+// Ids, ascending: for each span of successive ids two varints (7 bits a byte, the
+// least significant first, the high bit set in all but the last): the ids left out
+// before it, of which between two spans one is not counted, and its length less one.
+type IdSet []byte
+
+// AppendXDR appends v.
+func (v IdSet) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	if b, err = xdr.AppendOpaque(b, v, math.MaxUint32); err != nil {
+		return b, xdr.FieldError("id_set", err)
+	}
+	return b, nil
+}
+
+// DecodeXDR reads v.
+func (v *IdSet) DecodeXDR(d *xdr.Decoder) error {
+	*v = d.Opaque(math.MaxUint32)
+	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v IdSet) XDRSize() int {
+	return xdr.OpaqueSize(len(v))
+}
+
+// LegRequest is the struct leg_request.
+//
+// What one machine reads for all ranges of a query; it calls nobody.
+type LegRequest struct {
+	Ranges     []IdSet
+	FirstKey   uint32 // upper 16 bits of the first rows wanted
+	Limit      uint32 // bytes that the answer should not exceed by much
+	DeadlineMs uint32
+	MaxAbsent  uint32 // as in handle_query2_args
+}
+
+// AppendXDR appends v.
+func (v LegRequest) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	if b, err = xdr.AppendArrayLen(b, len(v.Ranges), math.MaxUint32); err != nil {
+		return b, xdr.FieldError("leg_request.ranges", err)
+	}
+	for i := range v.Ranges {
+		if b, err = v.Ranges[i].AppendXDR(b); err != nil {
+			return b, err
+		}
+	}
+	b = xdr.AppendUint32(b, v.FirstKey)
+	b = xdr.AppendUint32(b, v.Limit)
+	b = xdr.AppendUint32(b, v.DeadlineMs)
+	return xdr.AppendUint32(b, v.MaxAbsent), nil
+}
+
+// DecodeXDR reads v.
+func (v *LegRequest) DecodeXDR(d *xdr.Decoder) error {
+	v.Ranges = nil
+	if n := d.ArrayLen(math.MaxUint32, 4); n > 0 {
+		v.Ranges = make([]IdSet, n)
+		for i := range v.Ranges {
+			if err := v.Ranges[i].DecodeXDR(d); err != nil {
+				return err
+			}
+		}
+	}
+	v.FirstKey = d.Uint32()
+	v.Limit = d.Uint32()
+	v.DeadlineMs = d.Uint32()
+	v.MaxAbsent = d.Uint32()
+	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v LegRequest) XDRSize() int {
+	n := 20
+	for i := range v.Ranges {
+		n += v.Ranges[i].XDRSize()
+		if n < 0 {
+			return n
+		}
+	}
+	return n
+}
+
+// LegWindow is the struct leg_window.
+//
+// Containers of a leg, of keys from first_key up to next_key. The windows of a leg
+// are of one moment where their fingerprints are equal.
+type LegWindow struct {
+	Frame       []byte // little-endian: "SFK1", u32 records; of each u16 range, key, rows less one, kind (array, bitmap, runs), and the container as in the Roaring format; a range may have several of a key
+	NextKey     uint32 // 65536: that was all
+	Absent      []AbsentVector
+	Fingerprint uint64
+}
+
+// AppendXDR appends v.
+func (v LegWindow) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	if b, err = xdr.AppendOpaque(b, v.Frame, math.MaxUint32); err != nil {
+		return b, xdr.FieldError("leg_window.frame", err)
+	}
+	b = xdr.AppendUint32(b, v.NextKey)
+	if b, err = xdr.AppendArrayLen(b, len(v.Absent), MAX_ABSENT); err != nil {
+		return b, xdr.FieldError("leg_window.absent", err)
+	}
+	for i := range v.Absent {
+		if b, err = v.Absent[i].AppendXDR(b); err != nil {
+			return b, err
+		}
+	}
+	return xdr.AppendUint64(b, v.Fingerprint), nil
+}
+
+// DecodeXDR reads v.
+func (v *LegWindow) DecodeXDR(d *xdr.Decoder) error {
+	v.Frame = d.Opaque(math.MaxUint32)
+	v.NextKey = d.Uint32()
+	v.Absent = nil
+	if n := d.ArrayLen(MAX_ABSENT, 16); n > 0 {
+		v.Absent = make([]AbsentVector, n)
+		for i := range v.Absent {
+			if err := v.Absent[i].DecodeXDR(d); err != nil {
+				return err
+			}
+		}
+	}
+	v.Fingerprint = d.Uint64()
+	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v LegWindow) XDRSize() int {
+	n := 16
+	n += xdr.OpaqueSize(len(v.Frame))
+	n += 16 * len(v.Absent)
+	return n
+}
+
+// LegResponse is the union leg_response: Status says which of the other fields counts.
+type LegResponse struct {
+	Status  QueryStatus
+	Window  LegWindow    // QUERY_OK
+	Failure QueryFailure // default
+}
+
+// NewLegResponseWindow returns the LegResponse whose Status is QUERY_OK.
+func NewLegResponseWindow(window LegWindow) LegResponse {
+	return LegResponse{Status: QUERY_OK, Window: window}
+}
+
+// AsWindow returns Window and true of a LegResponse whose Status is QUERY_OK.
+func (v LegResponse) AsWindow() (_ LegWindow, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+		return v.Window, true
+	}
+	return
+}
+
+// NewLegResponseFailure returns the LegResponse whose Status has no arm of its own.
+func NewLegResponseFailure(status QueryStatus, failure QueryFailure) LegResponse {
+	return LegResponse{Status: status, Failure: failure}
+}
+
+// AsFailure returns Failure and true of a LegResponse whose Status has no arm of its own.
+func (v LegResponse) AsFailure() (_ QueryFailure, ok bool) {
+	switch v.Status {
+	case QUERY_OK:
+	default:
+		return v.Failure, true
+	}
+	return
+}
+
+// AppendXDR appends v.
+func (v LegResponse) AppendXDR(b []byte) ([]byte, error) {
+	var err error
+	if b, err = v.Status.AppendXDR(b); err != nil {
+		return b, err
+	}
+	switch v.Status {
+	case QUERY_OK:
+		if b, err = v.Window.AppendXDR(b); err != nil {
+			return b, err
+		}
+	default:
+		if b, err = v.Failure.AppendXDR(b); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// DecodeXDR reads v.
+func (v *LegResponse) DecodeXDR(d *xdr.Decoder) error {
+	*v = LegResponse{}
+	if err := v.Status.DecodeXDR(d); err != nil {
+		return err
+	}
+	switch v.Status {
+	case QUERY_OK:
+		if err := v.Window.DecodeXDR(d); err != nil {
+			return err
+		}
+	default:
+		if err := v.Failure.DecodeXDR(d); err != nil {
+			return err
+		}
+	}
+	return d.Err()
+}
+
+// XDRSize returns how many bytes AppendXDR appends, less than 0 where it fails for depth or length.
+func (v LegResponse) XDRSize() int {
+	n := 4
+	switch v.Status {
+	case QUERY_OK:
+		n += v.Window.XDRSize()
+	default:
+		n += v.Failure.XDRSize()
+	}
+	return n
+}
+
 // JoinSecret is the typedef join_secret.
 //
 // What a slave draws at its start and tells its master at each join. A change
@@ -1799,6 +2024,7 @@ const (
 	SLAVE_DELETE    = 4
 	SLAVE_INVENTORY = 5
 	SLAVE_FETCH     = 6
+	SLAVE_LEG       = 7
 )
 
 // PutRequest is the struct put_request.

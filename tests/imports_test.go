@@ -24,7 +24,7 @@ const module = "starfish"
 // own level or of one below, and never one above. A directory that is not named
 // here has the level of the nearest named one above it.
 var levels = [][]string{
-	{"xdr", "query", "vector", "rpcgen", "cgo", "machine", "fault", "disk"},
+	{"xdr", "query", "vector", "rpcgen", "cgo", "machine", "fault", "disk", "idset"},
 	{"rpc", "store", "catalog"},
 	{"router", "structs", "portmap", "catalog/local", "catalog/etcd", "monitor"},
 	{"peer", "rows", "fault/wire"},

@@ -219,6 +219,46 @@ struct coordinate2_response {
 };
 typedef struct coordinate2_response coordinate2_response;
 
+typedef struct {
+	u_int id_set_len;
+	char *id_set_val;
+} id_set;
+
+struct leg_request {
+	struct {
+		u_int ranges_len;
+		id_set *ranges_val;
+	} ranges;
+	u_int first_key;
+	u_int limit;
+	u_int deadline_ms;
+	u_int max_absent;
+};
+typedef struct leg_request leg_request;
+
+struct leg_window {
+	struct {
+		u_int frame_len;
+		char *frame_val;
+	} frame;
+	u_int next_key;
+	struct {
+		u_int absent_len;
+		absent_vector *absent_val;
+	} absent;
+	u_quad_t fingerprint;
+};
+typedef struct leg_window leg_window;
+
+struct leg_response {
+	query_status status;
+	union {
+		leg_window window;
+		query_failure failure;
+	} leg_response_u;
+};
+typedef struct leg_response leg_response;
+
 typedef char join_secret[16];
 
 struct store_request {
@@ -621,6 +661,9 @@ extern  inventory_response * slave_inventory_2_svc(inventory_request *, struct s
 #define SLAVE_FETCH 6
 extern  fetch_response * slave_fetch_2(u_quad_t *, CLIENT *);
 extern  fetch_response * slave_fetch_2_svc(u_quad_t *, struct svc_req *);
+#define SLAVE_LEG 7
+extern  leg_response * slave_leg_2(leg_request *, CLIENT *);
+extern  leg_response * slave_leg_2_svc(leg_request *, struct svc_req *);
 extern int slave_prog_2_freeresult (SVCXPRT *, xdrproc_t, caddr_t);
 
 #else /* K&R C */
@@ -640,6 +683,9 @@ extern  inventory_response * slave_inventory_2_svc();
 #define SLAVE_FETCH 6
 extern  fetch_response * slave_fetch_2();
 extern  fetch_response * slave_fetch_2_svc();
+#define SLAVE_LEG 7
+extern  leg_response * slave_leg_2();
+extern  leg_response * slave_leg_2_svc();
 extern int slave_prog_2_freeresult ();
 #endif /* K&R C */
 
@@ -741,6 +787,10 @@ extern  bool_t xdr_range_plan (XDR *, range_plan*);
 extern  bool_t xdr_coordinate2_args (XDR *, coordinate2_args*);
 extern  bool_t xdr_coordinated_answer (XDR *, coordinated_answer*);
 extern  bool_t xdr_coordinate2_response (XDR *, coordinate2_response*);
+extern  bool_t xdr_id_set (XDR *, id_set*);
+extern  bool_t xdr_leg_request (XDR *, leg_request*);
+extern  bool_t xdr_leg_window (XDR *, leg_window*);
+extern  bool_t xdr_leg_response (XDR *, leg_response*);
 extern  bool_t xdr_join_secret (XDR *, join_secret);
 extern  bool_t xdr_store_request (XDR *, store_request*);
 extern  bool_t xdr_erase_request (XDR *, erase_request*);
@@ -807,6 +857,10 @@ extern bool_t xdr_range_plan ();
 extern bool_t xdr_coordinate2_args ();
 extern bool_t xdr_coordinated_answer ();
 extern bool_t xdr_coordinate2_response ();
+extern bool_t xdr_id_set ();
+extern bool_t xdr_leg_request ();
+extern bool_t xdr_leg_window ();
+extern bool_t xdr_leg_response ();
 extern bool_t xdr_join_secret ();
 extern bool_t xdr_store_request ();
 extern bool_t xdr_erase_request ();

@@ -366,6 +366,117 @@ xdr_coordinate2_response (XDR *xdrs, coordinate2_response *objp)
 }
 
 bool_t
+xdr_id_set (XDR *xdrs, id_set *objp)
+{
+	register int32_t *buf;
+
+	 if (!xdr_bytes (xdrs, (char **)&objp->id_set_val, (u_int *) &objp->id_set_len, ~0))
+		 return FALSE;
+	return TRUE;
+}
+
+bool_t
+xdr_leg_request (XDR *xdrs, leg_request *objp)
+{
+	register int32_t *buf;
+
+
+	if (xdrs->x_op == XDR_ENCODE) {
+		 if (!xdr_array (xdrs, (char **)&objp->ranges.ranges_val, (u_int *) &objp->ranges.ranges_len, ~0,
+			sizeof (id_set), (xdrproc_t) xdr_id_set))
+			 return FALSE;
+		buf = XDR_INLINE (xdrs, 4 * BYTES_PER_XDR_UNIT);
+		if (buf == NULL) {
+			 if (!xdr_u_int (xdrs, &objp->first_key))
+				 return FALSE;
+			 if (!xdr_u_int (xdrs, &objp->limit))
+				 return FALSE;
+			 if (!xdr_u_int (xdrs, &objp->deadline_ms))
+				 return FALSE;
+			 if (!xdr_u_int (xdrs, &objp->max_absent))
+				 return FALSE;
+		} else {
+			IXDR_PUT_U_LONG(buf, objp->first_key);
+			IXDR_PUT_U_LONG(buf, objp->limit);
+			IXDR_PUT_U_LONG(buf, objp->deadline_ms);
+			IXDR_PUT_U_LONG(buf, objp->max_absent);
+		}
+		return TRUE;
+	} else if (xdrs->x_op == XDR_DECODE) {
+		 if (!xdr_array (xdrs, (char **)&objp->ranges.ranges_val, (u_int *) &objp->ranges.ranges_len, ~0,
+			sizeof (id_set), (xdrproc_t) xdr_id_set))
+			 return FALSE;
+		buf = XDR_INLINE (xdrs, 4 * BYTES_PER_XDR_UNIT);
+		if (buf == NULL) {
+			 if (!xdr_u_int (xdrs, &objp->first_key))
+				 return FALSE;
+			 if (!xdr_u_int (xdrs, &objp->limit))
+				 return FALSE;
+			 if (!xdr_u_int (xdrs, &objp->deadline_ms))
+				 return FALSE;
+			 if (!xdr_u_int (xdrs, &objp->max_absent))
+				 return FALSE;
+		} else {
+			objp->first_key = IXDR_GET_U_LONG(buf);
+			objp->limit = IXDR_GET_U_LONG(buf);
+			objp->deadline_ms = IXDR_GET_U_LONG(buf);
+			objp->max_absent = IXDR_GET_U_LONG(buf);
+		}
+	 return TRUE;
+	}
+
+	 if (!xdr_array (xdrs, (char **)&objp->ranges.ranges_val, (u_int *) &objp->ranges.ranges_len, ~0,
+		sizeof (id_set), (xdrproc_t) xdr_id_set))
+		 return FALSE;
+	 if (!xdr_u_int (xdrs, &objp->first_key))
+		 return FALSE;
+	 if (!xdr_u_int (xdrs, &objp->limit))
+		 return FALSE;
+	 if (!xdr_u_int (xdrs, &objp->deadline_ms))
+		 return FALSE;
+	 if (!xdr_u_int (xdrs, &objp->max_absent))
+		 return FALSE;
+	return TRUE;
+}
+
+bool_t
+xdr_leg_window (XDR *xdrs, leg_window *objp)
+{
+	register int32_t *buf;
+
+	 if (!xdr_bytes (xdrs, (char **)&objp->frame.frame_val, (u_int *) &objp->frame.frame_len, ~0))
+		 return FALSE;
+	 if (!xdr_u_int (xdrs, &objp->next_key))
+		 return FALSE;
+	 if (!xdr_array (xdrs, (char **)&objp->absent.absent_val, (u_int *) &objp->absent.absent_len, MAX_ABSENT,
+		sizeof (absent_vector), (xdrproc_t) xdr_absent_vector))
+		 return FALSE;
+	 if (!xdr_u_quad_t (xdrs, &objp->fingerprint))
+		 return FALSE;
+	return TRUE;
+}
+
+bool_t
+xdr_leg_response (XDR *xdrs, leg_response *objp)
+{
+	register int32_t *buf;
+
+	 if (!xdr_query_status (xdrs, &objp->status))
+		 return FALSE;
+	switch (objp->status) {
+	case QUERY_OK:
+		 if (!xdr_leg_window (xdrs, &objp->leg_response_u.window))
+			 return FALSE;
+		break;
+	default:
+		 if (!xdr_query_failure (xdrs, &objp->leg_response_u.failure))
+			 return FALSE;
+		break;
+	}
+	return TRUE;
+}
+
+bool_t
 xdr_join_secret (XDR *xdrs, join_secret objp)
 {
 	register int32_t *buf;

@@ -3,6 +3,7 @@ package fold
 import (
 	"context"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 )
@@ -56,8 +57,17 @@ func (g *Gather) run(ctx context.Context, t task) error {
 func (g *Gather) share(ctx context.Context, workers []*worker) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
+	var panicked atomic.Pointer[any]
 	for _, w := range workers {
 		wg.Go(func() {
+			// The bytes may be a mapped file's: a page that cannot be read is the
+			// caller's to deal with, on its own goroutine.
+			defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+			defer func() {
+				if p := recover(); p != nil {
+					panicked.Store(&p)
+				}
+			}()
 			for ctx.Err() == nil {
 				i := int(next.Add(1)) - 1
 				if i >= len(g.cuts) {
@@ -69,6 +79,9 @@ func (g *Gather) share(ctx context.Context, workers []*worker) {
 		})
 	}
 	wg.Wait()
+	if p := panicked.Load(); p != nil {
+		panic(*p)
+	}
 }
 
 // worker is worker i, which is made where there is none yet.

@@ -1,0 +1,248 @@
+package slave
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"starfish/idset"
+	"starfish/rpc"
+	"starfish/slave/engine"
+	"starfish/store"
+	"starfish/structs"
+	"starfish/vector/fold"
+)
+
+// spread is a query taken apart by machine, so that each is called once for all
+// ranges.
+type spread struct {
+	ranges int
+	own    []idset.Encoded // nil: nothing is ours
+	parts  []*part
+}
+
+// part is what another machine reads, or a C handler answers.
+type part struct {
+	leg  *leg   // of the first range that names it
+	legs []*leg // of each range; nil: nothing
+	sets []structs.IdSet
+}
+
+// maxLegIDs bounds the ids of one leg, all ranges together.
+const maxLegIDs = 1 << 28
+
+// spread takes the lists of the ranges apart.
+func (s *Slave) spread(ctx context.Context, ranges []structs.RangePlan) (*spread, error) {
+	q := &spread{ranges: len(ranges)}
+	byMachine := map[string]*part{}
+	for i, r := range ranges {
+		l, err := s.split(ctx, r.List)
+		if err != nil {
+			return nil, err
+		}
+		if len(l.own) > 0 {
+			if q.own == nil {
+				q.own = make([]idset.Encoded, len(ranges))
+			}
+			if q.own[i], err = idset.Parse(encode(l.own), maxLegIDs); err != nil {
+				return nil, fmt.Errorf("slave: %w", err)
+			}
+		}
+		for _, g := range l.others {
+			p := byMachine[g.machine]
+			if p == nil {
+				p = &part{leg: g, legs: make([]*leg, len(ranges))}
+				byMachine[g.machine] = p
+				q.parts = append(q.parts, p)
+			}
+			p.legs[i] = g
+		}
+	}
+	for _, p := range q.parts {
+		if !p.leg.target.static {
+			p.encode()
+		}
+	}
+	return q, nil
+}
+
+// encode writes the ids of a part as sets, a range each.
+func (p *part) encode() {
+	p.sets = make([]structs.IdSet, len(p.legs))
+	for i, g := range p.legs {
+		if g == nil {
+			continue
+		}
+		ids := make([]uint64, 0, g.nodes)
+		for n := g.head; n != nil; n = n.Next {
+			ids = append(ids, uint64(n.Vector))
+		}
+		p.sets[i] = encode(ids)
+	}
+}
+
+// encode is the set of the ids, which it puts in order.
+func encode(ids []uint64) []byte {
+	if !slices.IsSorted(ids) {
+		slices.Sort(ids)
+	}
+	var set idset.Set
+	for _, id := range ids {
+		set.Add(id)
+	}
+	return set.Bytes()
+}
+
+// parallel runs the ranges with one call to each machine: the legs' containers are
+// folded here, with our own.
+func (s *Slave) parallel(ctx context.Context, ranges []structs.RangePlan, countOnly bool, lacks *absents) (engine.Answer, error) {
+	q, err := s.spread(ctx, ranges)
+	if err != nil {
+		return engine.Answer{}, err
+	}
+	run := engine.Query{Ranges: q.ranges, Own: q.own, Count: countOnly, Together: s.together}
+	for _, p := range q.parts {
+		run.Remotes = append(run.Remotes, func(ctx context.Context, first, limit int) (engine.Window, error) {
+			if p.leg.target.static {
+				return s.askWords(ctx, p)
+			}
+			return s.askLeg(ctx, p, first, limit, uint32(lacks.most))
+		})
+	}
+	a, err := s.engine.Coordinate(ctx, run)
+	if err != nil {
+		return a, s.engineFailed(ctx, err)
+	}
+	if err := lacks.add(s.cfg.Addr, wireAbsent(a.Absent)); err != nil {
+		return a, err
+	}
+	for i, absent := range a.Remote {
+		if err := lacks.add(q.parts[i].leg.machine, wireAbsent(absent)); err != nil {
+			return a, err
+		}
+	}
+	return a, nil
+}
+
+// together runs calls at once; where one fails the others have a grace.
+func (s *Slave) together(ctx context.Context, calls []func(context.Context) error) error {
+	g := s.newGroup(ctx)
+	defer g.cancel()
+	for _, call := range calls {
+		g.run(call)
+	}
+	return g.wait()
+}
+
+// askLeg has another machine read its vectors.
+func (s *Slave) askLeg(ctx context.Context, p *part, first, limit int, mostAbsent uint32) (engine.Window, error) {
+	var res structs.LegResponse
+	err := s.pool.Call(ctx, p.leg.target.dial, func(ctx context.Context, c rpc.Caller) (err error) {
+		res, err = structs.NewSlaveProgSlaveV2Client(c).SlaveLeg(ctx, structs.LegRequest{
+			Ranges: p.sets, FirstKey: uint32(first), Limit: uint32(limit), DeadlineMs: remaining(ctx), MaxAbsent: mostAbsent,
+		})
+		return err
+	})
+	if err != nil {
+		return engine.Window{}, s.callFailed(ctx, p.leg.machine, err)
+	}
+	if res.Status != structs.QUERY_OK {
+		return engine.Window{}, &failure{status: res.Status, QueryFailure: res.Failure}
+	}
+	w := engine.Window{Next: int(min(res.Window.NextKey, fold.Keys+1)), Fingerprint: res.Window.Fingerprint}
+	if w.Next <= first || w.Next > fold.Keys {
+		err = fmt.Errorf("a window of the keys from %d to %d", first, res.Window.NextKey)
+	} else {
+		w.Frame, err = fold.ParseFrame(res.Window.Frame, len(p.legs), first, w.Next)
+	}
+	if err != nil {
+		return w, fail(structs.QUERY_UNAVAILABLE, fmt.Sprintf("%s answered what is no leg: %v", p.leg.machine, err), p.leg.machine)
+	}
+	for _, a := range res.Window.Absent {
+		w.Absent = append(w.Absent, store.Absent{ID: a.Id, Revision: a.Revision})
+	}
+	return w, nil
+}
+
+// askWords has a C handler OR its nodes, a call a range.
+func (s *Slave) askWords(ctx context.Context, p *part) (engine.Window, error) {
+	words := make([]uint64, len(p.legs))
+	for i, g := range p.legs {
+		if g == nil {
+			continue
+		}
+		word, err := s.callStatic(ctx, g)
+		if err != nil {
+			return engine.Window{}, err
+		}
+		words[i] = word
+	}
+	frame, err := engine.WordLeg(words)
+	if err != nil {
+		return engine.Window{}, err
+	}
+	f, err := fold.ParseFrame(frame, len(words), 0, fold.Keys)
+	return engine.Window{Frame: f, Next: fold.Keys}, err
+}
+
+// SlaveLeg reads this machine's vectors for another one.
+func (h v2) SlaveLeg(ctx context.Context, arg structs.LegRequest) (structs.LegResponse, error) {
+	ctx, cancel := withDeadline(ctx, arg.DeadlineMs)
+	defer cancel()
+	w, err := h.s.leg(ctx, arg)
+	if f := (*failure)(nil); errors.As(err, &f) {
+		return structs.LegResponse{Status: f.status, Failure: f.wire(ctx)}, nil
+	}
+	return structs.LegResponse{Window: w}, err
+}
+
+func (s *Slave) leg(ctx context.Context, arg structs.LegRequest) (structs.LegWindow, error) {
+	garbage := func(format string, args ...any) (structs.LegWindow, error) {
+		return structs.LegWindow{}, fmt.Errorf("%w: %s", rpc.ErrGarbageArgs, fmt.Sprintf(format, args...))
+	}
+	if len(arg.Ranges) == 0 || arg.FirstKey >= fold.Keys {
+		return garbage("%d ranges from key %d on", len(arg.Ranges), arg.FirstKey)
+	}
+	if overUDP(ctx) {
+		return structs.LegWindow{}, fail(structs.QUERY_TOO_LARGE, "a leg is not sent over UDP: use tcp")
+	}
+	sets := make([]idset.Encoded, len(arg.Ranges))
+	left := uint64(maxLegIDs)
+	for i, data := range arg.Ranges {
+		set, err := idset.Parse(data, left)
+		if err != nil {
+			return garbage("range %d: %v", i, err)
+		}
+		sets[i], left = set, left-set.Len()
+	}
+	const most = 60 << 20 // of a record of 64 MiB; beyond come the absent and one key
+	limit := min(cmp.Or(int(arg.Limit), fold.LegBytes), most)
+	l, err := s.engine.Leg(ctx, sets, int(arg.FirstKey), limit)
+	if err != nil {
+		return structs.LegWindow{}, s.engineFailed(ctx, err)
+	}
+	lacks := absentsFor(ctx, arg.MaxAbsent)
+	if err := lacks.add(s.cfg.Addr, wireAbsent(l.Absent)); err != nil {
+		return structs.LegWindow{}, err
+	}
+	return structs.LegWindow{Frame: l.Frame, NextKey: uint32(l.Next), Absent: lacks.list, Fingerprint: l.Fingerprint}, nil
+}
+
+// engineFailed is what an error of the engine means.
+func (s *Slave) engineFailed(ctx context.Context, err error) error {
+	var f *failure
+	switch {
+	case errors.As(err, &f):
+		return err
+	case ctx.Err() != nil:
+		return late(ctx)
+	case errors.Is(err, engine.ErrChanged):
+		return fail(structs.QUERY_FAILED, "vectors of the query were written faster than its large parts could be read: try again")
+	case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrClosed), errors.Is(err, fold.ErrBytes):
+		s.log.Error("reading the store failed", "err", err)
+		return fail(structs.QUERY_FAILED, fmt.Sprintf("%s cannot read its store: its log says why", s.cfg.Addr), s.cfg.Addr)
+	}
+	return err
+}
