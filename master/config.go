@@ -43,7 +43,8 @@ type Config struct {
 	ProbeInterval time.Duration // between two looks at each slave; 0: HopTimeout
 	DrainTimeout  time.Duration // for calls in flight at the end of Run; 0: 5 s
 
-	Coordinator string // "random" (also ""), "round-robin" or "bandwidth"
+	Coordinator string // "bandwidth" (also ""), "random" or "round-robin"
+	Strategy    string // "auto" (also "") or "parallel": a call to each machine; "chain": hop by hop
 	Balance     string // "random" (also "")
 	NoOverlap   bool   // refuse a second holder of a vector
 	Seed        uint64 // replays the master's choices from its start; 0: drawn
@@ -102,6 +103,9 @@ func (c Config) withDefaults() (Config, error) {
 	if _, err := policy(c.Coordinator); err != nil {
 		faults = append(faults, err)
 	}
+	if c.Strategy != "" && c.Strategy != "auto" && c.Strategy != "parallel" && c.Strategy != "chain" {
+		fault("strategy %q is not auto, parallel or chain", c.Strategy)
+	}
 	if c.Balance != "" && c.Balance != "random" {
 		fault("balance %q is not known: random", c.Balance)
 	}
@@ -126,12 +130,12 @@ func orDefault(d, def time.Duration) time.Duration {
 
 func policy(name string) (router.Policy, error) {
 	switch name {
-	case "", "random":
-		return router.Random, nil
+	case "", "bandwidth":
+		return router.Bandwidth, nil
 	case "round-robin":
 		return router.RoundRobin, nil
-	case "bandwidth":
-		return router.Bandwidth, nil
+	case "random":
+		return router.Random, nil
 	}
 	return router.Random, fmt.Errorf("master: coordinator %q is not random, round-robin or bandwidth", name)
 }

@@ -26,6 +26,10 @@ func (r *run) execute(ctx context.Context, snap *catalog.Snapshot, plan *router.
 		if s, _ := snap.Slave(leg.Machine); s.Protocol == 1 {
 			return r.askStatic(ctx, leg.Machine, leg.IDs[0])
 		}
+		if r.req.Format == structs.BITMAP_NONE {
+			plan.Coordinator = leg.Machine // which counts where the rows are
+			return r.countAtHolder(ctx, plan, leg.IDs[0])
+		}
 		return r.askHolder(ctx, plan, leg.Machine, leg.IDs[0])
 	case planNodes(plan) == 0:
 		return r.answer(vector.New())
@@ -55,6 +59,43 @@ func (r *run) answer(b *vector.Bitmap) *structs.QueryResponse {
 		resp = refused(structs.QUERY_TOO_LARGE, failure(fmt.Sprintf("the answer has %d rows and cannot be sent in this format: %v", b.Count(), err), nil, 0, nil))
 	}
 	return &resp
+}
+
+// countAtHolder has the holder of one vector count it: no rows travel.
+func (r *run) countAtHolder(ctx context.Context, plan *router.Plan, id uint64) *structs.QueryResponse {
+	res, err := r.callCoordinator(ctx, plan.Coordinator, r.coordination(ctx, wireRanges(plan)))
+	switch {
+	case err != nil:
+		return r.callFailed(ctx, plan.Coordinator, err)
+	case res.Status != structs.QUERY_OK:
+		return r.slaveFailed(ctx, plan.Coordinator, plan, res.Status, res.Failure)
+	case !r.judge(ctx, plan, res.Result.Absent):
+		return nil
+	case len(res.Result.Absent) > 0:
+		resp := noSuchVector(id)
+		return &resp
+	}
+	return &structs.QueryResponse{Answer: res.Result.Answer}
+}
+
+// coordination is the call that has ranges run and answered as the caller wants it.
+func (r *run) coordination(ctx context.Context, ranges []structs.RangePlan) structs.Coordinate2Args {
+	return structs.Coordinate2Args{
+		Ranges:     ranges,
+		Format:     r.req.Format,
+		DeadlineMs: remaining(ctx),
+		FirstRow:   r.req.FirstRow,
+		MaxRows:    r.req.MaxRows,
+		MaxAbsent:  structs.MAX_ABSENT,
+	}
+}
+
+func (r *run) callCoordinator(ctx context.Context, addr string, args structs.Coordinate2Args) (res structs.Coordinate2Response, err error) {
+	err = r.m.pool.Call(ctx, addr, func(ctx context.Context, c rpc.Caller) (err error) {
+		res, err = structs.NewSlaveProgSlaveV2Client(c).Coordinate(ctx, args)
+		return err
+	})
+	return res, err
 }
 
 // askHolder takes one vector from a slave of ours.
@@ -112,14 +153,7 @@ const callHeader = 512
 
 // coordinate gives the plan to its coordinator.
 func (r *run) coordinate(ctx context.Context, plan *router.Plan) *structs.QueryResponse {
-	args := structs.Coordinate2Args{
-		Ranges:     wireRanges(plan),
-		Format:     r.req.Format,
-		DeadlineMs: remaining(ctx),
-		FirstRow:   r.req.FirstRow,
-		MaxRows:    r.req.MaxRows,
-		MaxAbsent:  structs.MAX_ABSENT,
-	}
+	args := r.coordination(ctx, wireRanges(plan))
 	if size := args.XDRSize(); size < 0 || callHeader+size > maxRecord {
 		what := fmt.Sprintf("takes %d bytes, a record holds %d", callHeader+size, maxRecord)
 		if size < 0 {
@@ -128,11 +162,7 @@ func (r *run) coordinate(ctx context.Context, plan *router.Plan) *structs.QueryR
 		resp := refused(structs.QUERY_TOO_LARGE, failure("too large: the plan of the query "+what+": ask in smaller ranges", nil, 0, nil))
 		return &resp
 	}
-	var res structs.Coordinate2Response
-	err := r.m.pool.Call(ctx, plan.Coordinator, func(ctx context.Context, c rpc.Caller) (err error) {
-		res, err = structs.NewSlaveProgSlaveV2Client(c).Coordinate(ctx, args)
-		return err
-	})
+	res, err := r.callCoordinator(ctx, plan.Coordinator, args)
 	if err != nil {
 		return r.callFailed(ctx, plan.Coordinator, err)
 	}

@@ -125,7 +125,7 @@ func (r *run) route(ctx context.Context) (*router.Plan, *catalog.Snapshot, *stru
 	for {
 		snap := r.m.cat.Snapshot()
 		r.m.budget.routes <- struct{}{}
-		plan, err := router.Route(snap, r.q, router.Options{Seed: r.seed, Exclude: r.exclude, Policy: r.m.policy, Turn: r.turn, Explain: r.explain})
+		plan, err := router.Route(snap, r.q, router.Options{Seed: r.seed, Exclude: r.exclude, Policy: r.m.policy, Turn: r.turn, Explain: r.explain, Chain: r.m.cfg.Strategy == "chain"})
 		<-r.m.budget.routes
 		var (
 			pending *router.PendingError

@@ -166,20 +166,26 @@ func (c *chooser) coordinator(opts Options, bytes []uint64) string {
 	if opts.Policy == RoundRobin {
 		return c.slaves[able[opts.Turn%uint64(len(able))]].Addr
 	}
+	if opts.Policy == Bandwidth {
+		able = nearMost(able, bytes)
+	}
 	best := able[0]
 	var bestRank uint64
 	for i, p := range able {
 		// Not the rank of ties, or it would always be their winner.
-		rank := draw(^opts.Seed, c.slaves[p].Addr)
-		if opts.Policy == Bandwidth && bytes[p] != bytes[best] {
-			if bytes[p] > bytes[best] {
-				best, bestRank = p, rank
-			}
-			continue
-		}
-		if i == 0 || rank < bestRank {
+		if rank := draw(^opts.Seed, c.slaves[p].Addr); i == 0 || rank < bestRank {
 			best, bestRank = p, rank
 		}
 	}
 	return c.slaves[best].Addr
+}
+
+// nearMost keeps the places with at least 7/8 of the most bytes: a little less to
+// send is not worth that one slave coordinates all queries.
+func nearMost(places []int, bytes []uint64) []int {
+	var most uint64
+	for _, p := range places {
+		most = max(most, bytes[p])
+	}
+	return slices.DeleteFunc(places, func(p int) bool { return bytes[p] < most-most/8 })
 }

@@ -28,7 +28,7 @@ type Policy uint8
 const (
 	Random     Policy = iota
 	RoundRobin        // Options.Turn decides
-	Bandwidth         // the slave that holds most of the plan's bytes
+	Bandwidth         // the slave that holds most of the plan's bytes; chance among near equals
 )
 
 // Options are what a plan depends on beside snapshot and query.
@@ -37,6 +37,7 @@ type Options struct {
 	Exclude map[string]bool // machines that failed in this query
 	Policy  Policy
 	Turn    uint64 // counts the queries, for RoundRobin
+	Chain   bool   // ranges run hop by hop; else each machine is called once, for all of them
 	Explain bool   // fill Plan.Members, which a plan is run without
 }
 

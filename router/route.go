@@ -11,15 +11,10 @@ import (
 	"starfish/structs"
 )
 
-// chainBytes is the most that a range's vectors may have together to be run as a
-// chain over several machines: there the result crosses the network twice a hop,
-// in a fan-out each part once.
-const chainBytes = 64 << 10
-
 // Route makes the plan of a query. Vectors that are not known are left out. The
 // error is *NoSuchVectorError, *UnavailableError, *PendingError or *TooLargeError.
 func Route(snap *catalog.Snapshot, q query.Query, opts Options) (*Plan, error) {
-	r := &route{chooser: newChooser(snap, opts), bytes: make([]uint64, len(snap.Slaves()))}
+	r := &route{chooser: newChooser(snap, opts), chain: opts.Chain, bytes: make([]uint64, len(snap.Slaves()))}
 	plan := &Plan{Seed: opts.Seed, Ranges: make([]RangePlan, 0, len(q.Ranges))}
 	for _, text := range q.Ranges {
 		rp, err := r.rangePlan(spans(text))
@@ -48,6 +43,7 @@ func Route(snap *catalog.Snapshot, q query.Query, opts Options) (*Plan, error) {
 type route struct {
 	*chooser
 	bytes []uint64 // of the plan, a slave each
+	chain bool     // Options.Chain
 	bad   bool     // a vector cannot be read
 	nodes int
 }
@@ -179,16 +175,22 @@ func (r *route) rangePlan(spans []catalog.Span) (RangePlan, error) {
 			rp.Legs = append(rp.Legs, Leg{Machine: r.slaves[p].Addr, IDs: ids})
 		}
 	}
-	switch n := len(rp.Legs); {
-	case n == 0:
+	// A chain is never faster: its result crosses the network twice a hop, and each
+	// hop waits for the one before it.
+	rp.Strategy = structs.RANGE_FAN_OUT
+	if r.chain {
+		rp.Strategy = structs.RANGE_CHAIN
+	}
+	switch n := len(rp.Legs); n {
+	case 0:
 		rp.Why = "no known vector"
-	case n == 1:
-		rp.Why = "one machine"
-	case rp.Bytes > chainBytes:
-		rp.Strategy = structs.RANGE_FAN_OUT
-		rp.Why = fmt.Sprintf("%s on %d machines, above %s", size(rp.Bytes), n, size(chainBytes))
+	case 1:
+		rp.Why = fmt.Sprintf("%s on one machine", size(rp.Bytes))
 	default:
-		rp.Why = fmt.Sprintf("%s on %d machines, not above %s", size(rp.Bytes), n, size(chainBytes))
+		rp.Why = fmt.Sprintf("%s on %d machines", size(rp.Bytes), n)
+	}
+	if r.chain {
+		rp.Why += ", hop by hop as was asked for"
 	}
 	return rp, nil
 }

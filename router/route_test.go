@@ -212,7 +212,7 @@ func TestRangesAndLegs(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, plan.Ranges, 3)
 	require.Equal(t, []Leg{{"127.0.0.10", []uint64{0, 1, 2, 3}}, {"beta", []uint64{21}}}, plan.Ranges[0].Legs)
-	require.Equal(t, RangePlan{Why: "no known vector"}, plan.Ranges[1])
+	require.Equal(t, RangePlan{Strategy: structs.RANGE_FAN_OUT, Why: "no known vector"}, plan.Ranges[1])
 	require.True(t, plan.Empty())
 	require.Equal(t, []Leg{
 		{"127.0.0.2", []uint64{10, 11, 12, 13}}, {"127.0.0.10", []uint64{0, 1, 2, 3}}, {"beta", []uint64{20, 21, 22, 23}},
@@ -240,16 +240,19 @@ func TestStrategy(t *testing.T) {
 	c.vector(2, 60<<10, "A")
 	c.vector(3, 4<<10, "B")
 	c.vector(4, 1, "B")
-	for text, want := range map[string]RangePlan{
-		"R:1":   {Strategy: structs.RANGE_CHAIN, Why: "one machine"},
-		"R:2,3": {Strategy: structs.RANGE_CHAIN, Why: "64 KiB on 2 machines, not above 64 KiB"},
-		"R:2-4": {Strategy: structs.RANGE_FAN_OUT, Why: "64 KiB on 2 machines, above 64 KiB"},
-		"R:1,3": {Strategy: structs.RANGE_FAN_OUT, Why: "4 GiB on 2 machines, above 64 KiB"},
+	for text, why := range map[string]string{
+		"R:2":   "60 KiB on one machine",
+		"R:2,3": "64 KiB on 2 machines",
+		"R:1,3": "4 GiB on 2 machines",
 	} {
 		plan, err := c.route(t, text, Options{})
 		require.NoError(t, err)
-		require.Equal(t, want.Strategy, plan.Ranges[0].Strategy, text)
-		require.Equal(t, want.Why, plan.Ranges[0].Why)
+		require.Equal(t, structs.RANGE_FAN_OUT, plan.Ranges[0].Strategy, text)
+		require.Equal(t, why, plan.Ranges[0].Why)
+		plan, err = c.route(t, text, Options{Chain: true})
+		require.NoError(t, err)
+		require.Equal(t, structs.RANGE_CHAIN, plan.Ranges[0].Strategy, text)
+		require.Equal(t, why+", hop by hop as was asked for", plan.Ranges[0].Why)
 	}
 }
 

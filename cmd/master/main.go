@@ -110,7 +110,8 @@ SIGHUP does nothing. It tells systemd (Type=notify) both.`,
 	f.DurationVar(&cfg.HopTimeout, "hop-timeout", master.DefaultHopTimeout, "a slave that is silent for so long counts as failed")
 	f.StringVar(&cfg.Balance, "balance", "random", "who serves among equal holders: random")
 	_ = f.MarkHidden("balance") // one choice is none
-	f.StringVar(&cfg.Coordinator, "coordinator", "random", "who coordinates a range query: random, round-robin or bandwidth (the slave that holds most of it)")
+	f.StringVar(&cfg.Coordinator, "coordinator", "bandwidth", "who coordinates a range query: bandwidth (the slave that holds most of it), random or round-robin")
+	f.StringVar(&cfg.Strategy, "strategy", "auto", "how a range query runs: auto or parallel (one call to each slave), or chain (hop by hop)")
 	number.Var(f, &cfg.Seed, "seed", 0, "replays the choices of an earlier run; 0: drawn")
 	f.BoolVar(&overlap, "overlap", true, "let several slaves hold a vector")
 	f.StringVar(&cfg.Portmap, "portmap", "auto", "auto: use the host's portmapper, else serve one; off: never serve one")

@@ -65,7 +65,7 @@ bin/master and bin/slave.`,
 	fl.StringVar(&f.priority, "priority", "", "priorities in the slaves' order, - for none: 1,2,-")
 	fl.StringVar(&f.balance, "balance", "random", "choice among equal holders: random")
 	_ = fl.MarkHidden("balance") // one choice is none
-	fl.StringVar(&f.coordinator, "coordinator", "random", "choice of the coordinator: random, round-robin or bandwidth")
+	fl.StringVar(&f.coordinator, "coordinator", "bandwidth", "choice of the coordinator: bandwidth (who holds most of the query), random or round-robin")
 	number.Var(fl, &f.seed, "seed", 0, "replay the choices of an earlier run from its start")
 	fl.DurationVar(&f.hopTimeout, "hop-timeout", time.Second, "how long a slave may stay silent before another is asked")
 	fl.StringSliceVar(&f.listen, "listen", nil, "addresses to answer queries at, besides loopback")
