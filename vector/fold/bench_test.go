@@ -33,7 +33,7 @@ func mixed(b *testing.B) (views [3][100]View, rbs [3][100]*roaring.Bitmap) {
 	return views, rbs
 }
 
-// BenchmarkMixed is the work of design's table of speeds, beside roaring's.
+// BenchmarkMixed is the work of a table with three columns of 100 values, beside roaring.
 func BenchmarkMixed(b *testing.B) {
 	views, rbs := mixed(b)
 	for _, tt := range []struct {
