@@ -11,6 +11,12 @@ const (
 	patienceExtra = 4 // more steps at most, where they come late
 )
 
+// MaxSilence is how long a machine may be silent at most before it is blamed,
+// where this process is too busy to look in time.
+func MaxSilence(hopTimeout time.Duration) time.Duration {
+	return hopTimeout * (patienceSteps + patienceExtra) / patienceSteps
+}
+
 // patient is context.WithTimeoutCause for the silence of another machine. It is
 // counted in steps, and a step that comes late does not end it: then this
 // process itself was stopped or had no CPU, and the answer may lie unread.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -74,9 +75,11 @@ func TestAllowedMachineWithoutMaster(t *testing.T) {
 }
 
 // TestNewMemberIsAskedFor: a list that names a machine which joined later makes
-// the slave ask for the members again, and not for every such list.
+// the slave ask for the members again.
 func TestNewMemberIsAskedFor(t *testing.T) {
-	f := newFleet(t, a)
+	f := newFleet(t)
+	f.member(a, 2)
+	f.start(Config{Addr: a, HopTimeout: plenty})
 	f.member(b, 2)
 	f.start(Config{Addr: b})
 	f.put(b, 1, 1)
@@ -85,23 +88,72 @@ func TestNewMemberIsAskedFor(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, structs.QueryReturnValue{Vector: bits(1)}, r)
 	require.Equal(t, before+1, f.joins.Load())
-
-	var wg sync.WaitGroup
-	begin := time.Now()
-	for range 20 {
-		wg.Go(func() {
-			v1 := f.v1(a)
-			for range 5 {
-				r, err := v1.HandleQuery(t.Context(), structs.HandleQueryArgs{List: list(node{stranger, 1})})
-				require.NoError(t, err)
-				require.Equal(t, stranger, r.FailedMachine)
-			}
-		})
-	}
-	wg.Wait()
-	atMost := 2 + int64(time.Since(begin)/refreshInterval)
-	require.LessOrEqual(t, f.joins.Load()-before, atMost, "joins for forged lists")
 }
+
+// TestRefreshesAreShared: many who want the list of machines at one time do not
+// each ask the master for it, and they do not ask without a pause.
+func TestRefreshesAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var joins []time.Time
+		near, far := net.Pipe()
+		srv := rpc.NewServer(quiet())
+		structs.RegisterMasterProgMasterV2(srv, joinCounter{at: &joins})
+		l := &oneConn{conn: far, closed: make(chan struct{})}
+		done := make(chan struct{})
+		go func() { defer close(done); srv.Serve(l) }()
+		c := newCluster(Config{Addr: a, Master: "m", HopTimeout: time.Second, Logger: slog.New(slog.DiscardHandler),
+			DialMaster: func(context.Context, string) (*rpc.Client, error) {
+				return rpc.NewClient(near, rpc.ClientConfig{}), nil
+			}}, 1)
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				for range 5 {
+					c.refresh(t.Context())
+				}
+			})
+		}
+		wg.Wait()
+		require.GreaterOrEqual(t, len(joins), 5, "each of the five got a new list")
+		require.LessOrEqual(t, len(joins), 10, "of 100 that wanted one")
+		for i, at := range joins[1:] {
+			require.GreaterOrEqual(t, at.Sub(joins[i]), refreshInterval)
+		}
+		c.hangUp()
+		srv.Close()
+		<-done
+	})
+}
+
+// joinCounter is a master that notes when it is joined.
+type joinCounter struct {
+	structs.MasterProgMasterV2Handler
+	at *[]time.Time // one caller at a time
+}
+
+func (j joinCounter) MasterJoin(context.Context, structs.JoinRequest) (structs.JoinResponse, error) {
+	*j.at = append(*j.at, time.Now())
+	return structs.JoinResponse{}, nil
+}
+
+// oneConn is a listener of one connection.
+type oneConn struct {
+	once   sync.Once
+	conn   net.Conn
+	closed chan struct{}
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	if c := l.conn; c != nil {
+		l.conn = nil
+		return c, nil
+	}
+	<-l.closed
+	return nil, net.ErrClosed
+}
+
+func (l *oneConn) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *oneConn) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
 
 func TestJoinsAgainAfterTheMasterWasAway(t *testing.T) {
 	f := newFleet(t, a)

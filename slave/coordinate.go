@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"starfish/peer"
 	"starfish/rows"
 	"starfish/structs"
 	"starfish/vector"
@@ -88,8 +89,8 @@ func (s *Slave) coordinate(ctx context.Context, ranges []structs.RangePlan, lack
 	return result, nil
 }
 
-// group runs the parts of one call at once. Where one fails the others have one
-// and a half hop timeouts more, in which whoever else hangs is found out, too.
+// group runs the parts of one call at once. Where one fails the others have the
+// time in which whoever else hangs is found out, too, and half a hop timeout more.
 type group struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -103,7 +104,7 @@ type group struct {
 }
 
 func (s *Slave) newGroup(ctx context.Context) *group {
-	g := &group{grace: s.cfg.HopTimeout * 3 / 2, slots: make(chan struct{}, maxRanges)}
+	g := &group{grace: peer.MaxSilence(s.cfg.HopTimeout) + s.cfg.HopTimeout/2, slots: make(chan struct{}, maxRanges)}
 	g.ctx, g.cancel = context.WithCancel(ctx)
 	return g
 }

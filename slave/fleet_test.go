@@ -24,6 +24,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const testHop = 300 * time.Millisecond
 
+// plenty is the hop timeout where all answer, which a busy machine has to be let.
+const plenty = time.Minute
+
 // fleet is some slaves in this process with a master that only answers joins.
 // Every slave has its own address and port; dial stands in for portmappers.
 type fleet struct {

@@ -3,6 +3,7 @@ package slave
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -180,13 +181,14 @@ func TestSlowHopIsNotBlamed(t *testing.T) {
 	f := newFleet(t, a, b)
 	f.put(a, 0, 0)
 	f.put(b, 1, 1)
-	f.slow(c, 4*testHop)
+	h := f.slow(c, 4*testHop)
 	l := list(node{a, 0}, node{b, 1}, node{c, 2})
 	r, err := f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: l})
 	require.NoError(t, err)
 	require.Equal(t, structs.QueryReturnValue{Vector: bits(0, 1, 2)}, r)
 
 	// With less time than it takes the answer blames nobody.
+	h.d.Store(int64(time.Hour))
 	r2, err := f.v2(a).HandleQuery(t.Context(), structs.HandleQuery2Args{List: l, DeadlineMs: uint32(2 * testHop / time.Millisecond)})
 	require.NoError(t, err)
 	require.Equal(t, structs.QUERY_DEADLINE, r2.Status, "%+v", r2)
@@ -200,23 +202,25 @@ func TestSlowHopIsNotBlamed(t *testing.T) {
 }
 
 // slow is a member that takes its time for HANDLE_QUERY.
-func (f *fleet) slow(machine string, d time.Duration) {
+func (f *fleet) slow(machine string, d time.Duration) *slowHandler {
 	srv := rpc.NewServer(quiet())
-	h := &slowHandler{d: d}
+	h := &slowHandler{}
+	h.d.Store(int64(d))
 	structs.RegisterSlaveProgSlaveV1(srv, h)
 	structs.RegisterSlaveProgSlaveV2(srv, slowHandler2{h})
 	f.place(machine, f.listen("127.0.0.1:0", srv))
 	f.member(machine, 2)
+	return h
 }
 
 type slowHandler struct {
 	structs.SlaveProgSlaveV1Handler
-	d time.Duration
+	d atomic.Int64 // nanoseconds
 }
 
 func (h *slowHandler) wait(ctx context.Context) {
 	select {
-	case <-time.After(h.d):
+	case <-time.After(time.Duration(h.d.Load())):
 	case <-ctx.Done():
 	}
 }

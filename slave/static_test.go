@@ -22,10 +22,10 @@ type handler struct {
 	f       *fleet
 	machine string
 	vectors map[structs.VecT]structs.VecT
-	delay   time.Duration
 
-	mu   sync.Mutex
-	seen []int // nodes of each list
+	mu    sync.Mutex
+	delay time.Duration
+	seen  []int // nodes of each list
 }
 
 // handler starts one; protocol 1 makes it a static member.
@@ -60,9 +60,10 @@ func (h *handler) handle(ctx context.Context, arg structs.HandleQueryArgs) (stru
 	}
 	h.mu.Lock()
 	h.seen = append(h.seen, nodes)
+	delay := h.delay
 	h.mu.Unlock()
 	select {
-	case <-time.After(h.delay):
+	case <-time.After(delay):
 	case <-ctx.Done():
 	}
 	n, word := arg.List, arg.Result
@@ -82,6 +83,13 @@ func (h *handler) handle(ctx context.Context, arg structs.HandleQueryArgs) (stru
 	}
 	defer c.Close()
 	return structs.NewSlaveProgSlaveV1Client(c).HandleQuery(ctx, structs.HandleQueryArgs{List: n, Result: word})
+}
+
+// takes sets how long it takes for each call.
+func (h *handler) takes(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.delay = d
 }
 
 func (h *handler) lists() []int {
@@ -142,19 +150,20 @@ func TestStaticGetsNoMoreThanItsStackTakes(t *testing.T) {
 	require.Equal(t, []int{maxStaticNodes, 5, maxStaticNodes, 5}, h.lists())
 }
 
-// TestStaticIsNotProbed: it may take a hop timeout for each machine that is left.
+// TestStaticTimeouts: it is not probed, and may take a hop timeout for each machine that is left.
 func TestStaticTimeouts(t *testing.T) {
 	f := newFleet(t, a, b)
 	f.put(a, 1, 1)
 	f.put(b, 2, 2)
 	h := f.handler(c, 1, map[structs.VecT]structs.VecT{3: bits(3)})
-	h.delay = testHop * 3 / 2
+	h.takes(testHop * 3 / 2)
 	l := func() structs.MachineVecList { return list(node{a, 1}, node{c, 3}, node{b, 2}) }
 	r, err := f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: l()})
 	require.NoError(t, err)
 	require.Equal(t, structs.QueryReturnValue{Vector: bits(1, 2, 3)}, r, "two machines left: two hop timeouts")
 	require.Equal(t, 1, f.dialed(c))
 
+	h.takes(time.Hour)
 	co, err := f.v1(a).Coordinate(t.Context(), structs.CoordinateArgs{Ranges: []structs.MachineVecList{l()}})
 	require.NoError(t, err)
 	require.Equal(t, structs.CoordinateReturnValue{FailedMachines: machineNames(c)}, co, "one hop: one hop timeout")
