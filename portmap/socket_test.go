@@ -2,10 +2,12 @@ package portmap
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,10 +28,31 @@ func answers(path string) error {
 	return err
 }
 
+// lines is a log whose lines are waited for.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) { l <- string(p); return len(p), nil }
+
+// await waits until a line has the text.
+func (l lines) await(t *testing.T, text string) {
+	t.Helper()
+	for late := time.After(peerTimeout); ; {
+		select {
+		case line := <-l:
+			if strings.Contains(line, text) {
+				return
+			}
+		case <-late:
+			require.FailNow(t, "not logged", text)
+		}
+	}
+}
+
 // The socket file comes back after somebody deleted it, once and again.
 func TestSocketFileIsMadeAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rpcbind.sock")
-	s, err := New(Config{Port: -1, SocketPath: path})
+	log := make(lines, 1000)
+	s, err := New(Config{Port: -1, SocketPath: path, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	require.NoError(t, err)
 	s.socketCheck = time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
@@ -48,7 +71,7 @@ func TestSocketFileIsMadeAgain(t *testing.T) {
 	require.NoError(t, os.Rename(path+".other", path))
 	info, err := os.Lstat(path)
 	require.NoError(t, err)
-	time.Sleep(10 * s.socketCheck) // it looks, and leaves it
+	log.await(t, "another process has put its file") // and it leaves it
 	cancel()
 	require.NoError(t, <-done)
 	now, err := os.Lstat(path)

@@ -104,12 +104,10 @@ func TestKillEverythingWithPutsInFlight(t *testing.T) {
 		for i := range 4 {
 			g.Go(func() { ws.run(ctx, rand.New(rand.NewPCG(uint64(round), uint64(i))), uint64(i)*1000) })
 		}
-		before := ws.puts.Load()
 		// A random moment, at least one put after the start.
-		for end := time.Now().Add(cluster.Wait); ws.puts.Load() == before; time.Sleep(time.Millisecond) {
-			require.True(t, time.Now().Before(end), "no put succeeds in round %d", round)
-		}
-		time.Sleep(time.Duration(rnd.IntN(150)) * time.Millisecond)
+		enough := ws.puts.Load() + 1 + rnd.Int64N(30)
+		require.Eventually(t, func() bool { return ws.puts.Load() >= enough }, cluster.Wait, time.Millisecond,
+			"the puts of round %d end before the kill", round)
 		for _, i := range rnd.Perm(len(c.All())) {
 			c.All()[i].Kill(t)
 		}
