@@ -3,20 +3,21 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := build
-.PHONY: help build c run test bench map generate check fuzz deps clean
+.PHONY: help build c run test bench bench-peers map generate check fuzz deps clean
 
 GO        ?= go
 RACE      ?= -race
 TIMEOUT   ?= 25m
 FUZZTIME  ?= 10s
 BENCH     ?= .
+COUNT     ?= 30x
 VERSION   ?= $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
 GOFLAGS   ?= -buildvcs=false
 export PATH := $(PATH):/usr/local/go/bin
 export GO GOFLAGS
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## bin/{rpcgen,portmap,master,slave,starfish}
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/...
@@ -35,6 +36,10 @@ test: ## every test, the C peers' included
 
 bench: ## the benchmarks (BENCH=pattern)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout $(TIMEOUT) ./...
+
+bench-peers: ## the mixed table beside redis-server, each answer compared (COUNT=30x)
+	@scripts/deps.sh bench
+	$(GO) test -run '^$$' -bench . -benchtime $(COUNT) -timeout $(TIMEOUT) ./tests/peers
 
 map: ## the packages: their size, their imports, their floors
 	scripts/map.sh

@@ -4,6 +4,7 @@
 #
 #   scripts/deps.sh run      for the tour: a C compiler, rpcgen, libtirpc
 #   scripts/deps.sh test     for the tests: the C peers and the tools too
+#   scripts/deps.sh bench    for the benchmarks beside other systems: redis-server
 #   scripts/deps.sh have-c   0 when C programs can be built; installs nothing
 set -euo pipefail
 
@@ -75,8 +76,16 @@ test)
 		echo "  without it, tests that need it are skipped" >&2
 	fi
 	;;
+bench)
+	lack=$(missing $run_needs redis-server=redis-server unshare=util-linux mount=mount)
+	if [ -n "$lack" ] && ! install $lack; then
+		echo "missing: $lack" >&2
+		echo "  to install it: apt-get install -y $lack  (as root)" >&2
+		exit 1
+	fi
+	;;
 *)
-	sed -n '2,7s/^# \{0,1\}//p' "$0" >&2
+	sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
 	exit 2
 	;;
 esac
