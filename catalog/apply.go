@@ -151,7 +151,7 @@ func (c Begin) apply(t *Table) Verdict {
 	_, replaces := t.intents.Get(c.ID)
 	t.setIntent(Intent{
 		ID: c.ID, Revision: revision, Op: c.Op, Holders: slices.Clone(c.Holders), Pinned: c.Pinned,
-		Name: c.Name, Bytes: c.Bytes, Seen: known || replaces,
+		Name: c.Name, Bytes: uint64(saturated(c.Bytes)), Seen: known || replaces, // as an entry keeps them
 	})
 	return Verdict{Revision: revision, Changed: true}
 }
@@ -212,13 +212,13 @@ func (c Finish) apply(t *Table) Verdict {
 // that claim the id.
 func (t *Table) putMember(e entry, numbers, lagging []uint32, pinned bool, name string) {
 	old, _ := t.ids.get(e.id)
-	e.set = t.intern(append(slices.Clone(numbers), t.static(old.set)...), lagging, pinned)
+	e.set = t.intern(slices.Concat(numbers, t.static(old.set)), lagging, pinned)
 	if name != "" {
 		t.names.Set(e.id, name)
 	} else {
 		t.names.Delete(e.id)
 	}
-	t.put(e)
+	t.replace(old, e)
 }
 
 func (c Abort) apply(t *Table) Verdict {

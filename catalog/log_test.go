@@ -334,6 +334,7 @@ func BenchmarkPutToASlaveThatLostMany(b *testing.B) {
 			for b.Loop() {
 				id := missing[i%lost]
 				i++
+				c.put(b, Intent{ID: id, Holders: []string{"beta"}, Pinned: true})
 				c.Found("beta", id)
 				c.Lacks("beta", id)
 			}

@@ -31,7 +31,7 @@ func PlaceSlot(slot int, slaves []Slave, replicas int) []string {
 	var all []scored
 	for _, s := range slaves {
 		if s.Protocol == 2 {
-			all = append(all, scored{s.Addr, score(slot, s.Addr, 1)})
+			all = append(all, scored{s.Addr, score(slot, s.Addr, float64(max(s.Weight, 1)))})
 		}
 	}
 	slices.SortFunc(all, func(a, b scored) int {

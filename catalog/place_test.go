@@ -65,6 +65,16 @@ func TestScoreFollowsWeight(t *testing.T) {
 		}
 	}
 	require.InDelta(t, 0.75, float64(wins)/(1<<16), 0.01)
+
+	slaves := twos("a", "b")
+	slaves[0].Weight = 3
+	wins = 0
+	for slot := range Slots {
+		if PlaceSlot(slot, slaves, 1)[0] == "a" {
+			wins++
+		}
+	}
+	require.InDelta(t, 0.75, float64(wins)/Slots, 0.05)
 }
 
 func TestCompareAddr(t *testing.T) {

@@ -38,7 +38,7 @@ type Table struct {
 	intents  *btree.Map[uint64, *Intent] // Confirmed is not used
 	slots    *[Slots]SetID               // replaced, never changed
 	dirty    dirty
-	restored map[string]bool // counters that were read back; nil once all is
+	restored map[string]bool // counters that were read back; nil but while records are: then nothing is dirty
 }
 
 // slaveEntry uses the durable fields of Slave alone.
@@ -184,6 +184,11 @@ func (t *Table) claim(id uint64, e *slaveEntry, holds bool) {
 // forgotten.
 func (t *Table) put(v entry) {
 	old, _ := t.ids.get(v.id)
+	t.replace(old, v)
+}
+
+// replace is put where the entry of before is known; zero: none.
+func (t *Table) replace(old, v entry) {
 	for _, n := range t.sets[old.set].numbers {
 		t.slaves[t.place[n]].Members--
 	}
@@ -196,7 +201,7 @@ func (t *Table) put(v entry) {
 	} else {
 		t.ids.set(v)
 	}
-	if t.recorded(old) || t.recorded(v) {
+	if t.restored == nil && (t.recorded(old) || t.recorded(v)) {
 		t.dirty.members[v.id] = struct{}{}
 	}
 }

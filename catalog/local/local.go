@@ -70,7 +70,10 @@ func (l *Log) Append(ctx context.Context, changes ...catalog.Change) ([]catalog.
 	}
 	select {
 	case err := <-e.done:
-		return e.verdicts, err
+		if err != nil {
+			return nil, err
+		}
+		return e.verdicts, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("catalog: may or may not be written: %w", ctx.Err())
 	}
