@@ -5,8 +5,8 @@ import (
 	"net"
 	"net/netip"
 
+	"starfish/fault"
 	"starfish/rpc"
-	"starfish/structs"
 )
 
 // mayChange says whether the caller may change the cluster: from loopback, over
@@ -36,10 +36,10 @@ func (m *Master) mayChange(ctx context.Context) bool {
 }
 
 // denied logs a refused change and returns what to tell the caller.
-func (m *Master) denied(ctx context.Context, what string) structs.QueryFailure {
+func (m *Master) denied(ctx context.Context, what string) error {
 	call := rpc.CallFromContext(ctx)
 	m.log.Warn("change refused", "what", what, "from", call.Remote)
-	return failure("changes are taken from loopback and from --allow CIDR, not from "+call.Remote.String(), nil, 0, nil)
+	return fault.New(fault.ErrDenied, "changes are taken from loopback and from --allow CIDR, not from %v", call.Remote)
 }
 
 func ipOf(a net.Addr) (netip.Addr, bool) {

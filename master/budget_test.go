@@ -2,11 +2,11 @@ package master
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/semaphore"
 
 	"starfish/structs"
 )
@@ -32,28 +32,30 @@ func TestPlanAboveTheRecord(t *testing.T) {
 
 // TestPlansShareABudget: a large one waits while others have it, small ones do not.
 func TestPlansShareABudget(t *testing.T) {
-	w := newWorld(t, nil, three[:1]...)
+	const nodes = 10_000
+	w := newWorld(t, func(c *Config) { c.nodes = nodes }, three[:1]...)
 	for id := range uint64(50) {
 		w.put(id, nil, uint32(id))
 	}
-	large := "R:*" + strings.Repeat("&*", 199) // 10,000 nodes
+	large := "R:*" + strings.Repeat("&*", 199) // all of the nodes
 	require.Len(t, w.rows(large), 50)
-	w.m.budget.nodes = semaphore.NewWeighted(10_000)
-	require.NoError(t, w.m.budget.nodes.Acquire(t.Context(), 1))
+	var first atomic.Bool
+	entered, release := make(chan struct{}), make(chan struct{})
+	w.slaves[three[0]].setRefuse(func(op string, _ uint64) error {
+		if op == "coordinate" && !first.Swap(true) {
+			close(entered)
+			<-release
+		}
+		return nil
+	})
+	got := w.askLater(large)
+	<-entered
 	f := w.failsIn(large, structs.QUERY_DEADLINE, 50*time.Millisecond)
 	require.Empty(t, f.FailedMachines)
 	require.Len(t, w.rows("R:*"), 50)
-	done := make(chan []uint32, 1)
-	go func() { done <- w.rows(large) }()
-	require.Eventually(t, func() bool {
-		waits := !w.m.budget.nodes.TryAcquire(1) // there is room for it, but a queue
-		if !waits {
-			w.m.budget.nodes.Release(1)
-		}
-		return waits
-	}, patience, time.Millisecond, "the large one waits")
-	require.Empty(t, done, "run above the budget")
-	w.m.budget.nodes.Release(1)
-	require.Len(t, <-done, 50)
-	require.True(t, w.m.budget.nodes.TryAcquire(10_000), "all was given back")
+	waits := w.askLater(large)
+	close(release)
+	require.Len(t, w.words(<-got), 1)
+	require.Len(t, w.words(<-waits), 1)
+	require.Len(t, w.rows(large), 50, "all was given back")
 }

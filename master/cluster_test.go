@@ -94,7 +94,7 @@ func TestProblemOfADisk(t *testing.T) {
 	}
 	say("its disk: no space left on device")
 	for range 3 { // visits of the monitor do not wipe it away
-		w.m.mon.visit(w.m.mon.slave(three[0]))
+		<-w.m.health.Visit(three[0])
 		st := w.m.status().Slaves[0]
 		require.Equal(t, structs.SLAVE_SERVING, st.State)
 		require.Equal(t, "its disk: no space left on device", st.Problem)
@@ -106,7 +106,7 @@ func TestProblemOfADisk(t *testing.T) {
 	w.slaves[three[0]].start()
 	w.serving(three[0])
 	say("")
-	w.m.mon.visit(w.m.mon.slave(three[0]))
+	<-w.m.health.Visit(three[0])
 	require.Empty(t, w.m.status().Slaves[0].Problem)
 }
 
@@ -160,7 +160,7 @@ func TestInventoryIsCompared(t *testing.T) {
 	s.stop()
 	w.state(catalog.Down, three[0])
 	s.start()
-	w.m.mon.slave(three[0]).wake()
+	w.m.health.Visit(three[0])
 	w.await("the problem is told", func(sn *catalog.Snapshot) bool {
 		return sn.Slaves()[0].State == catalog.Down && len(sn.Slaves()[0].Problem) > 0
 	})

@@ -6,52 +6,16 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"starfish/catalog"
+	"starfish/fault"
 	"starfish/peer"
 	"starfish/rows"
-	"starfish/rpc"
 	"starfish/structs"
 	"starfish/vector"
 )
-
-// lacksError: a C handler answered a call for a vector with something else than
-// its word: that the vector is not there, as a rule.
-type lacksError struct {
-	machine string
-	id      uint64
-	says    string
-}
-
-func (e *lacksError) Error() string {
-	return fmt.Sprintf("asked for vector %d, the C handler at %s answers %s", e.id, e.machine, e.says)
-}
-
-// word takes one vector from a C handler. A *lacksError is one that lives and
-// does not have it; any other error is of the call.
-func (m *Master) word(ctx context.Context, addr string, id uint64, timeout time.Duration) (uint64, error) {
-	var res structs.QueryReturnValue
-	err := m.pool.CallOnce(ctx, addr, timeout, func(ctx context.Context, c rpc.Caller) (err error) {
-		res, err = structs.NewSlaveProgSlaveV1Client(c).HandleQuery(ctx, structs.HandleQueryArgs{
-			List: &structs.MachineVecNode{MachineAddr: addr, Vector: structs.VecT(id)},
-		})
-		return err
-	})
-	switch {
-	case err == nil && res.FailedMachine == addr:
-		return 0, &lacksError{addr, id, "that it failed itself, which is how it says that it does not hold it"}
-	case err == nil && res.FailedMachine != "":
-		return 0, &lacksError{addr, id, fmt.Sprintf("that %.255s failed", res.FailedMachine)}
-	case errors.Is(err, rpc.ErrSystem), errors.Is(err, rpc.ErrGarbageArgs), errors.Is(err, rpc.ErrProcUnavail):
-		var reply *rpc.ReplyError
-		errors.As(err, &reply)
-		return 0, &lacksError{addr, id, fmt.Sprintf("with an error (%v)", reply)}
-	}
-	return uint64(res.Vector), err
-}
 
 // comparison is what a C handler has in vectors that others hold.
 type comparison struct {
@@ -84,8 +48,8 @@ func (m *Master) compare(ctx context.Context, addr string, shared []catalog.Memb
 					return nil
 				}
 			}
-			word, err := m.word(ctx, addr, mem.ID, staticPatience*m.cfg.HopTimeout)
-			switch lacks := (*lacksError)(nil); {
+			word, err := m.pool.Word(ctx, addr, mem.ID, m.handlerPatience())
+			switch lacks := (*peer.LacksError)(nil); {
 			case errors.As(err, &lacks):
 				found.add(&found.lacks, mem.ID, &found.says, err.Error())
 			case err != nil:
@@ -111,7 +75,7 @@ func (c *comparison) add(list *[]uint64, id uint64, told *string, why string) {
 
 // content is what the catalog's holders of a vector other than addr have in it.
 func (m *Master) content(ctx context.Context, addr string, mem catalog.Member) (*vector.Bitmap, error) {
-	m.mon.awaitVerdicts(ctx, mem.Holders)
+	m.health.AwaitVerdicts(ctx, mem.Holders)
 	written, err := m.cat.Revisions([]uint64{mem.ID})
 	if err != nil {
 		return nil, err
@@ -127,7 +91,7 @@ func (m *Master) content(ctx context.Context, addr string, mem catalog.Member) (
 			ours = append(ours, h)
 		default:
 			var word uint64
-			if word, err = m.word(ctx, h, mem.ID, staticPatience*m.cfg.HopTimeout); err == nil {
+			if word, err = m.pool.Word(ctx, h, mem.ID, m.handlerPatience()); err == nil {
 				return vector.FromWord(word), nil
 			}
 		}
@@ -135,11 +99,11 @@ func (m *Master) content(ctx context.Context, addr string, mem catalog.Member) (
 	if len(ours) == 0 {
 		return nil, err
 	}
-	v, err := m.fin.fetch(ctx, mem.ID, ours, func(v structs.StoredVector) bool { return !v.Deleted && v.Revision > 0 && v.Revision >= written[0] })
+	v, err := m.writes.Fetch(ctx, mem.ID, ours, func(v peer.Stored) bool { return !v.Deleted && v.Revision > 0 && v.Revision >= written[0] })
 	if err != nil {
 		return nil, err
 	}
-	return rows.Decode(&v.Rows)
+	return rows.Decode((*structs.RowBitmap)(&v.Rows))
 }
 
 // verdict is nil where the handler may hold all of it.
@@ -161,7 +125,7 @@ func (c *comparison) verdict(addr string) error {
 }
 
 func isAre(ids []uint64) string {
-	list := idList(ids, uint64(len(ids)))
+	list := fault.Vectors(ids, uint64(len(ids)))
 	if len(ids) == 1 {
 		return list + " is"
 	}

@@ -55,9 +55,12 @@ type Config struct {
 	// Dial connects to SLAVE_PROG of a machine; nil: through its portmapper.
 	Dial func(ctx context.Context, machine string, vers uint32) (*rpc.Client, error)
 
+	policy router.Policy // Coordinator, read once
+
 	// For tests.
 	unregistered bool                                  // leave the host's portmapper alone
 	settle       time.Duration                         // after its start, for slaves to register again; 0: two of their rounds
+	nodes        int64                                 // see delegate.Config
 	wrap         func(catalog.Catalog) catalog.Catalog // nil: the catalog as it is
 	lookup       func(ctx context.Context, host string) ([]netip.Addr, error)
 }
@@ -100,7 +103,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.HopTimeout < 0 || c.ProbeInterval < 0 || c.DrainTimeout < 0 {
 		fault("a timeout is negative")
 	}
-	if _, err := policy(c.Coordinator); err != nil {
+	var err error
+	if c.policy, err = policy(c.Coordinator); err != nil {
 		faults = append(faults, err)
 	}
 	if c.Strategy != "" && c.Strategy != "auto" && c.Strategy != "parallel" && c.Strategy != "chain" {
@@ -120,6 +124,10 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	return c, errors.Join(faults...)
 }
+
+// handlerPatience is how long a C handler may be silent that is asked whether it
+// lives, or what it holds: it is one thread, and answers nothing while it works.
+func (m *Master) handlerPatience() time.Duration { return 5 * m.cfg.HopTimeout }
 
 func orDefault(d, def time.Duration) time.Duration {
 	if d == 0 {

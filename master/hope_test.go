@@ -76,22 +76,24 @@ func TestVerdictBesideThePlan(t *testing.T) {
 				require.NoError(t, err)
 				defer m.Close()
 				require.NoError(t, cat.AddSlave(t.Context(), catalog.Slave{Addr: addr, Protocol: 2}, nil))
-				m.mon.watch(addr)
-				require.NoError(t, m.mon.awaitVerdict(t.Context(), addr))
-				put := m.put(t.Context(), structs.PutRequest{Id: 1, Rows: bitmap(t, structs.BITMAP_ROARING, 5)})
+				m.health.Watch(addr)
+				require.NoError(t, m.health.AwaitVerdict(t.Context(), addr))
+				put, err := v2{m}.MasterPut(t.Context(), structs.PutRequest{Id: 1, Rows: bitmap(t, structs.BITMAP_ROARING, 5)})
+				require.NoError(t, err)
 				require.Equal(t, structs.QUERY_OK, put.Status, put.Failure.Message)
 
 				entered, release := s.stopAt("inventory")
-				m.mon.blame(addr, "a call was lost")
+				m.health.Blame(addr, "a call was lost")
 				<-entered // the visit that decides
-				verdict := m.mon.doubt(addr)
+				verdict := m.health.Doubt(addr)
 				pause := func() {
 					close(release)
 					<-verdict
 					synctest.Wait()
 				}
 				cat.pause.Store(&pause)
-				resp := m.query(t.Context(), structs.QueryRequest{Text: structs.QueryText(text), Format: structs.BITMAP_WORDS})
+				resp, err := v2{m}.MasterQuery(t.Context(), structs.QueryRequest{Text: structs.QueryText(text), Format: structs.BITMAP_WORDS})
+				require.NoError(t, err)
 				require.Equal(t, structs.QUERY_OK, resp.Status, resp.Failure.Message)
 				require.Equal(t, []uint64{32}, resp.Answer.Rows.Words)
 				require.Nil(t, cat.pause.Load(), "the plan was made before the verdict")
@@ -129,7 +131,7 @@ func TestWriteThatWaitsForADeadSlave(t *testing.T) {
 			if tt.took {
 				dead.set(7, in.Revision, 3)
 			}
-			w.m.fin.wake()
+			w.m.writes.Wake()
 			if tt.restart {
 				w.restart()
 			}

@@ -38,7 +38,7 @@ func TestWriteDuringAComparison(t *testing.T) {
 	old := w.slaves[three[0]].get(2)
 	compare := func() {
 		before := len(log.with("inventory compared"))
-		w.m.mon.recompare(three[0])
+		w.m.health.Recompare(three[0])
 		require.Eventually(t, func() bool { return len(log.with("inventory compared")) > before }, patience, testHop/20)
 	}
 	write := func() { w.put(1, nil, 10); w.put(2, nil, 20) }

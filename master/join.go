@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"starfish/catalog"
+	"starfish/fault"
+	"starfish/fault/wire"
+	"starfish/master/health"
 	"starfish/peer"
 	"starfish/rpc"
 	"starfish/structs"
@@ -47,7 +50,7 @@ func (m *Master) join(ctx context.Context, req structs.JoinRequest) structs.Join
 	if err != nil {
 		return m.joinRefused(req, err)
 	}
-	m.mon.joined(addr, req.Instance, req.Secret, req.Problem)
+	m.health.Joined(addr, health.Joined{Instance: req.Instance, Secret: peer.Secret(req.Secret), Problem: req.Problem})
 
 	snap := m.cat.Snapshot()
 	answer.Epoch = snap.Epoch()
@@ -60,12 +63,11 @@ func (m *Master) join(ctx context.Context, req structs.JoinRequest) structs.Join
 // joinRefused is the answer of a join that has changed nothing.
 func (m *Master) joinRefused(req structs.JoinRequest, err error) structs.JoinResponse {
 	m.log.Warn("join refused", "addr", req.Addr, "err", err)
-	var ids []uint64
-	var total uint64
+	f := fault.New(fault.ErrFailed, "join %s: %v", req.Addr, err)
 	if r := (*claimError)(nil); errors.As(err, &r) {
-		ids, total = r.ids, uint64(len(r.ids))
+		f.About(uint64(len(r.ids)), r.ids...)
 	}
-	return structs.JoinResponse{Status: structs.QUERY_FAILED, Failure: failure(fmt.Sprintf("join %s: %v", req.Addr, err), ids, total, nil)}
+	return structs.NewJoinResponseFailure(wire.Encode(f))
 }
 
 // checkJoin checks what can be said without the catalog.
@@ -103,15 +105,7 @@ func checkJoin(req structs.JoinRequest) ([]catalog.Span, error) {
 // answers asks a machine that would join whether it is there, and serves what it
 // is said to serve.
 func (m *Master) answers(ctx context.Context, s catalog.Slave) error {
-	call := func(ctx context.Context, c rpc.Caller) error {
-		return c.Call(ctx, structs.SLAVE_PROG, s.Protocol, 0, nil, nil)
-	}
-	var err error
-	if s.Protocol == 1 {
-		err = m.pool.CallOnce(ctx, s.Addr, staticPatience*m.cfg.HopTimeout, call)
-	} else {
-		err = m.pool.Call(ctx, s.Addr, call)
-	}
+	err := m.pool.Null(ctx, s.Addr, s.Protocol, m.handlerPatience())
 	switch {
 	case err == nil:
 		return nil

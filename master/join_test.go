@@ -253,7 +253,7 @@ func TestWriteBesideJoin(t *testing.T) {
 	<-asked
 	ctx, cancel := context.WithTimeout(w.ctx(), testHop/10)
 	defer cancel()
-	_, err := w.m.ids.lock(ctx, 1)
+	_, err := w.m.writes.Lock(ctx, 1)
 	require.ErrorIs(t, err, context.DeadlineExceeded, "the turn of vector 1 is taken")
 	w.put(2, nil, 77) // that of a vector that was not known is not
 	c.setRefuse(nil)
@@ -278,11 +278,7 @@ func TestWriteBesideJoin(t *testing.T) {
 	go func() { put <- w.tryPut(1, nil, 1) }()
 	<-stored
 	go func() { joined <- w.tryJoin(structs.JoinRequest{Ids: spans(1, 1)}) }()
-	require.Eventually(t, func() bool {
-		w.m.ids.mu.Lock()
-		defer w.m.ids.mu.Unlock()
-		return w.m.ids.held[1].users == 2
-	}, patience, testHop/100, "the join waits for the put")
+	require.Eventually(t, func() bool { return w.m.writes.Queue(1) == 2 }, patience, testHop/100, "the join waits for the put")
 	s.setRefuse(nil)
 	close(goOn)
 	require.Equal(t, structs.QUERY_OK, (<-put).Status)
@@ -366,7 +362,7 @@ func TestMistypedJoin(t *testing.T) {
 	require.EqualValues(t, 2, r.Answer.IdsTotal)
 	require.Equal(t, []uint32{1}, w.rows("R:*"))
 	require.Len(t, w.m.status().Slaves, 2)
-	require.Nil(t, w.m.mon.slave(handlerAddr))
+	require.False(t, w.m.health.Watched(handlerAddr))
 	require.Equal(t, structs.QUERY_FAILED, w.remove(structs.RemoveChange{Addr: handlerAddr}).Status)
 	w.restart()
 	w.serving(three[:2]...)

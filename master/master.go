@@ -1,12 +1,11 @@
-// Package master is the front door of a cluster: it answers MASTER_PROG. It
-// parses a query, has the router choose a holder for each vector, delegates the
-// plan to a slave, and runs again on other holders what failed. It takes puts and
-// deletes to all holders of a vector, watches the slaves and keeps the catalog.
+// Package master is the front door of a cluster: it answers MASTER_PROG. What comes
+// in becomes domain types here, what goes out becomes messages again, and the three
+// rooms behind it are wired to each other: master/delegate runs queries,
+// master/replica changes vectors, master/health knows who serves.
 //
-// Reading the source: query.go is a query's way, plan.go runs its plan, judge.go
-// and absent.go look at what came back; put.go is a write's way; monitor.go and
-// inventory.go decide which slaves serve; finish.go ends writes that a failure left
-// open; v1.go and v2.go are the two versions of the program.
+// Reading the source: master.go wires and runs it; v1.go and v2.go are the two
+// versions of the program, query.go and status.go their messages; join.go,
+// handler.go, compare.go and remove.go take slaves and C handlers in and out.
 package master
 
 import (
@@ -17,40 +16,34 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"starfish/catalog"
 	"starfish/catalog/local"
+	"starfish/master/delegate"
+	"starfish/master/health"
+	"starfish/master/replica"
 	"starfish/peer"
 	"starfish/portmap"
-	"starfish/router"
 	"starfish/rpc"
 	"starfish/structs"
 )
 
 // Master answers MASTER_PROG for one cluster.
 type Master struct {
-	cfg    Config
-	log    *slog.Logger
-	cat    catalog.Catalog
-	pool   *peer.Pool
-	srv    *rpc.Server
-	mon    *monitor
-	fin    *finisher
-	draw   *seeds
-	budget budget // of the plans in flight
-	reads  reads
-	ids    idLocks
-	turn   chan struct{} // held by the one who changes what C handlers hold
+	cfg  Config
+	log  *slog.Logger
+	cat  catalog.Catalog
+	pool *peer.Pool
+	srv  *rpc.Server
+	turn chan struct{} // held by the one who changes what C handlers hold
 
-	policy router.Policy // of coordinators
-	turns  atomic.Uint64 // counts queries
+	queries *delegate.Delegate
+	writes  *replica.Replica
+	health  *health.Health
 
 	stop  context.CancelFunc // ends all background work
 	ctx   context.Context    // of all background work
 	bg    sync.WaitGroup
-	slots chan struct{} // bounds background
 	ready chan struct{}
 
 	mu     sync.Mutex
@@ -69,52 +62,56 @@ func New(cfg Config) (*Master, error) {
 	if err != nil {
 		return nil, fmt.Errorf("master: open the catalog: %w", err)
 	}
-	policy, _ := policy(cfg.Coordinator) // checked
 	m := &Master{
-		policy: policy,
-		cfg:    cfg,
-		log:    cfg.Logger,
-		cat:    cat,
-		pool:   peer.New(peer.Config{HopTimeout: cfg.HopTimeout, Logger: cfg.Logger, Dial: cfg.Dial}),
-		srv:    rpc.NewServer(rpc.ServerConfig{Logger: cfg.Logger}),
-		draw:   newSeeds(cfg.Seed),
-		budget: newBudget(),
-		turn:   make(chan struct{}, 1),
-		slots:  make(chan struct{}, backgroundJobs),
-		ready:  make(chan struct{}),
+		cfg:   cfg,
+		log:   cfg.Logger,
+		cat:   cat,
+		pool:  peer.New(peer.Config{HopTimeout: cfg.HopTimeout, Logger: cfg.Logger, Dial: cfg.Dial}),
+		srv:   rpc.NewServer(rpc.ServerConfig{Logger: cfg.Logger}),
+		turn:  make(chan struct{}, 1),
+		ready: make(chan struct{}),
 	}
 	if cfg.wrap != nil {
 		m.cat = cfg.wrap(cat)
 	}
 	m.ctx, m.stop = context.WithCancel(context.Background())
-	m.mon = newMonitor(m.ctx, m)
-	m.fin = &finisher{m: m, kick: make(chan struct{}, 1)}
+	m.wire()
 	structs.RegisterMasterProgMasterV1(m.srv, v1{m})
 	structs.RegisterMasterProgMasterV2(m.srv, v2{m})
 	return m, nil
 }
 
-const backgroundJobs = 16
-
-// background runs f once after is closed, or DefaultDeadline has passed, at most
-// backgroundJobs at a time, until the master ends.
-func (m *Master) background(after <-chan struct{}, f func(ctx context.Context)) {
-	m.bg.Go(func() {
-		late := time.NewTimer(DefaultDeadline)
-		defer late.Stop()
-		select {
-		case <-after:
-		case <-late.C:
-		case <-m.ctx.Done():
-			return
-		}
-		select {
-		case m.slots <- struct{}{}:
-			defer func() { <-m.slots }()
-			f(m.ctx)
-		case <-m.ctx.Done():
-		}
+// wire gives each room what it needs of the others and of the cluster. They call
+// each other in a circle (a slave that is back wakes the writes that wait for it,
+// which wait for verdicts; queries know which writes are open, and writes which
+// queries run), so the writes are reached through m: nobody calls a room before all
+// are there.
+func (m *Master) wire() {
+	m.health = health.New(m.ctx, health.Config{
+		Views: m.cat, Sightings: m.cat, Slaves: m.pool, Log: m.log,
+		Serving:  func() { m.writes.Wake() },
+		Stray:    func(ctx context.Context, addr string, it peer.Item) { m.writes.Sweep(ctx, addr, it) },
+		Interval: m.cfg.ProbeInterval, Settle: m.cfg.settle, HandlerTimeout: m.handlerPatience(), Patience: DefaultDeadline,
 	})
+	m.queries = delegate.New(delegate.Config{
+		Views: m.cat, Slaves: m.pool, Health: m.health, Inventory: m.health, Log: m.log,
+		Deadline: DefaultDeadline, HandlerTimeout: m.cfg.HopTimeout, Policy: m.cfg.policy, Chain: m.cfg.Strategy == "chain", Seed: m.cfg.Seed, Nodes: m.cfg.nodes,
+		Writes: openWrites{m},
+	})
+	m.writes = replica.New(m.ctx, replica.Config{
+		Views: m.cat, Intents: m.cat, Slaves: m.pool, Copies: m.pool, Health: m.health, Inventory: m.health, Log: m.log,
+		Deadline: DefaultDeadline, Replicas: m.cfg.Replicas, NoOverlap: m.cfg.NoOverlap,
+		Queries: m.queries,
+	})
+}
+
+// openWrites is delegate.Writes, of the replica that is made after the delegate.
+type openWrites struct{ m *Master }
+
+func (o openWrites) Stalls() <-chan struct{} { return o.m.writes.Stalls() }
+
+func (o openWrites) Waits(in catalog.Intent, snap *catalog.Snapshot) ([]string, bool) {
+	return o.m.writes.Waits(in, snap)
 }
 
 // Ready is closed once the master is listening, registered with the portmapper,
@@ -149,10 +146,10 @@ func (m *Master) Run(ctx context.Context) error {
 	m.mu.Unlock()
 
 	for _, s := range m.cat.Snapshot().Slaves() {
-		m.mon.watch(s.Addr)
+		m.health.Watch(s.Addr)
 	}
-	m.fin.start(m.ctx)
-	m.fin.wake()
+	m.writes.Start()
+	m.writes.Wake()
 
 	failed := make(chan error, len(socks.tcp)+len(socks.udp))
 	var serving sync.WaitGroup
@@ -189,26 +186,17 @@ func (m *Master) announce(door *door) {
 	case <-m.ctx.Done():
 		return
 	}
-	if m.mon.lookAround(m.ctx); m.ctx.Err() == nil {
+	if m.health.LookAround(m.ctx); m.ctx.Err() == nil {
 		close(m.ready)
 	}
-}
-
-// finish makes an open write the state of its id, which is locked.
-func (m *Master) finish(ctx context.Context, in catalog.Intent) error {
-	err := m.cat.Finish(ctx, in.ID, in.Revision)
-	if err == nil && in.Op == catalog.Delete {
-		m.reads.erased(in.Revision)
-	}
-	return err
 }
 
 // Close ends a Master at once. Run does it by itself.
 func (m *Master) Close() error {
 	m.stop()
 	m.srv.Close()
-	m.mon.close()
-	m.fin.wg.Wait()
+	m.health.Close()
+	m.writes.Close()
 	m.bg.Wait()
 	m.pool.Close()
 	if err := m.cat.Close(); err != nil {

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"starfish/catalog"
-	"starfish/peer"
 	"starfish/rpc"
 	"starfish/structs"
 )
@@ -127,7 +126,7 @@ func TestPutFinishedLater(t *testing.T) {
 			require.Contains(t, again.Failure.Message, "earlier write")
 			check()
 			bad.setRefuse(nil)
-			w.m.fin.wake()
+			w.m.writes.Wake()
 			w.finished()
 			check()
 			require.Equal(t, w.slaves[three[0]].get(7).revision, bad.get(7).revision)
@@ -171,9 +170,7 @@ func TestPutMoves(t *testing.T) {
 		w.put(i, three[:2], 1)
 		w.put(i, three[2:], 2)
 		require.Equal(t, []uint32{2}, w.rows(fmt.Sprint("P:", i)))
-		w.m.bg.Wait()
-		require.False(t, w.slaves[three[0]].has(i))
-		require.False(t, w.slaves[three[1]].has(i))
+		require.Eventually(t, func() bool { return !w.slaves[three[0]].has(i) && !w.slaves[three[1]].has(i) }, patience, testHop/100)
 		w.put(i, nil, 3) // stays where it is pinned
 		mem, _ := w.m.cat.Snapshot().Member(i)
 		require.Equal(t, three[2:], mem.Holders)
@@ -187,7 +184,7 @@ func TestPutMoves(t *testing.T) {
 	w.slaves[three[0]].start()
 	w.serving(three[0])
 	require.Equal(t, []uint32{2}, w.rows("P:9"))
-	w.m.mon.slave(three[0]).wake()
+	w.m.health.Visit(three[0])
 	require.Eventually(t, func() bool { return !w.slaves[three[0]].has(9) }, patience, testHop/10)
 	require.Equal(t, []uint32{2}, w.rows("P:9"))
 }
@@ -244,7 +241,7 @@ func TestPutOverOldCopies(t *testing.T) {
 		if has {
 			b.set(id, in.Revision, 7)
 		}
-		w.m.fin.wake()
+		w.m.writes.Wake()
 		w.finished()
 		if has {
 			require.Equal(t, []uint32{7}, w.rows(fmt.Sprint("P:", id)))
@@ -365,14 +362,4 @@ func TestFailuresAreForPeople(t *testing.T) {
 	f := w.fails("P:7", structs.QUERY_UNAVAILABLE)
 	require.NotRegexp(t, "(peer|rpc|portmap|master): |dial tcp", f.Message)
 	require.Contains(t, f.Message, "connection refused")
-}
-
-func TestOpenErrorNamesEachMachineOnce(t *testing.T) {
-	var first, second openError
-	first.add("a", errors.New("not serving"))
-	first.add("b", &peer.FailedError{Machine: "b", Err: errors.New("b: rpc: gone")})
-	second.add("a", &first)
-	second.add("c", &first)
-	require.Equal(t, "a (not serving), b (gone)", second.Error())
-	require.Equal(t, []string{"a", "b"}, machinesOf(&second))
 }

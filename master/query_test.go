@@ -200,6 +200,9 @@ func eachFails(t *testing.T, fail, heal func(*fake)) {
 	}
 }
 
+// maxSpared is how often a query takes a machine back that it gave up: see delegate.
+const maxSpared = 2
+
 // requireFewAttempts: a query gives a machine up, or finds it alive a few times.
 func requireFewAttempts(t *testing.T, log *logLines) {
 	t.Helper()
@@ -317,10 +320,6 @@ func TestSeedReplays(t *testing.T) {
 	require.EqualValues(t, 30, first.Ranges[0].Vectors)
 	require.Contains(t, three, string(first.Coordinator))
 
-	a, b := newSeeds(5), newSeeds(5)
-	for range 10 {
-		require.Equal(t, a.of(0), b.of(0))
-	}
 	r, err := w.client.MasterExplain(w.ctx(), structs.QueryRequest{Text: "P:4"})
 	require.NoError(t, err)
 	require.Empty(t, r.Plan.Coordinator)

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"starfish/catalog"
+	"starfish/fault"
 	"starfish/structs"
 )
 
@@ -34,7 +35,7 @@ func (m *Master) status() structs.ClusterStatus {
 			Missing:  s.Missing,
 			SetAside: s.SetAside,
 			Protocol: s.Protocol,
-			Problem:  clip(s.Problem),
+			Problem:  fault.Clip(s.Problem, structs.MAX_MESSAGE),
 		})
 	}
 	return st

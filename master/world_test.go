@@ -127,7 +127,7 @@ func (w *world) await(what string, ok func(*catalog.Snapshot) bool) {
 
 func (w *world) state(st catalog.State, addrs ...string) {
 	w.t.Helper()
-	w.await("it is "+stateName(st), func(s *catalog.Snapshot) bool {
+	w.await("it is "+st.String(), func(s *catalog.Snapshot) bool {
 		for _, a := range addrs {
 			if sl, ok := s.Slave(a); !ok || sl.State != st {
 				return false

@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"starfish/fault"
 	"starfish/fault/wire"
 	"starfish/rows"
 	"starfish/rpc"
@@ -230,9 +229,4 @@ func remaining(ctx context.Context) uint32 {
 		return 0
 	}
 	return uint32(min(max(time.Until(end).Milliseconds(), 1), math.MaxUint32))
-}
-
-// tooLarge is the fault of a call that no record holds: nothing was sent.
-func tooLarge(format string, args ...any) error {
-	return fault.New(fault.ErrTooLarge, format, args...)
 }

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"fmt"
 
 	"starfish/rpc"
 	"starfish/structs"
@@ -44,8 +45,15 @@ type Coordinated struct {
 // and credential.
 const callHeader = 512
 
-// Coordinate gives the plan to the machine. fault.ErrTooLarge: it fits no record,
-// and nobody was called.
+// TooLargeError is a plan that no record holds: nobody was called.
+type TooLargeError struct {
+	What string // such as "takes 70000000 bytes, a record holds 67108864"
+}
+
+// Error says how large it is.
+func (e *TooLargeError) Error() string { return "peer: the plan " + e.What }
+
+// Coordinate gives the plan to the machine, which may be a *TooLargeError.
 func (p *Pool) Coordinate(ctx context.Context, machine string, plan Coordination) (Coordinated, error) {
 	args := structs.Coordinate2Args{
 		Ranges:    wireRanges(plan.Ranges),
@@ -55,15 +63,15 @@ func (p *Pool) Coordinate(ctx context.Context, machine string, plan Coordination
 		MaxAbsent: structs.MAX_ABSENT,
 	}
 	if size := args.XDRSize(); size < 0 {
-		return Coordinated{}, tooLarge("too large: the plan of the query has more than %d vectors in a range: ask in smaller ranges", xdr.MaxNodes)
+		return Coordinated{}, &TooLargeError{fmt.Sprintf("has more than %d vectors in a range", xdr.MaxNodes)}
 	} else if callHeader+size > rpc.DefaultMaxRecord {
-		return Coordinated{}, tooLarge("too large: the plan of the query takes %d bytes, a record holds %d: ask in smaller ranges", callHeader+size, rpc.DefaultMaxRecord)
+		return Coordinated{}, &TooLargeError{fmt.Sprintf("takes %d bytes, a record holds %d", callHeader+size, rpc.DefaultMaxRecord)}
 	}
 	var res structs.Coordinate2Response
-	err := p.Call(ctx, machine, func(ctx context.Context, c rpc.Caller) error {
+	err := p.slave(ctx, machine, func(ctx context.Context, c *structs.SlaveProgSlaveV2Client) (err error) {
 		args.DeadlineMs = remaining(ctx)
-		// Not by the stub, which would copy the rows.
-		return c.Call(ctx, structs.SLAVE_PROG, structs.SLAVE_V2, structs.COORDINATE, args, xdr.Aliased(&res))
+		res, err = c.Coordinate(ctx, args)
+		return err
 	})
 	if err = answered(err, res.Status, res.Failure); err != nil {
 		return Coordinated{}, err

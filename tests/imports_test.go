@@ -28,7 +28,8 @@ var levels = [][]string{
 	{"rpc", "store", "catalog"},
 	{"router", "structs", "portmap", "catalog/local", "catalog/etcd", "monitor"},
 	{"peer", "rows", "fault/wire"},
-	{"slave", "master", "client", "node"},
+	{"master/delegate", "master/health", "master/replica", "client", "node"},
+	{"slave", "master"},
 	{"cmd", "examples", "tests", "quick"}, // quick: what the documents say to try
 }
 
@@ -56,6 +57,12 @@ var doors = []struct {
 		"it is an oracle for tests: it allocates without bound and recurses on lists"},
 	{"github.com/willscott/go-nfs-client", []string{"tests", "cgo"},
 		"it is an oracle for tests: its client panics on denied replies"},
+}
+
+// apart are packages of which none imports another: each declares what it needs of
+// the others, and the one above wires them.
+var apart = [][]string{
+	{"master/delegate", "master/health", "master/replica"},
 }
 
 // outside says what else than the standard library and itself a package may
@@ -143,6 +150,12 @@ func faults(p pkg) []string {
 					from, to, strings.Join(levels[at], " "), strings.Join(levels[level], " ")))
 			}
 		}
+		for _, rooms := range apart {
+			to := strings.TrimPrefix(imp, module+"/")
+			if to != from && slices.Contains(rooms, from) && slices.Contains(rooms, to) {
+				found = append(found, fmt.Sprintf("%s imports %s: of %s none knows another, each declares what it needs", from, to, strings.Join(rooms, ", ")))
+			}
+		}
 		for _, d := range doors {
 			if under(imp, d.path) && !inTest && !slices.ContainsFunc(d.through, func(dir string) bool { return under(from, dir) }) {
 				found = append(found, fmt.Sprintf("%s imports %s, which only %s may: %s", from, imp, strings.Join(d.through, " and "), d.why))
@@ -191,6 +204,8 @@ func TestFaults(t *testing.T) {
 		{"down is allowed", pkg{ImportPath: "starfish/rpc", Imports: []string{"starfish/xdr", "golang.org/x/sys/unix", "net"}}, ""},
 		{"up is not", pkg{ImportPath: "starfish/xdr", Imports: []string{"starfish/rpc"}}, "above it"},
 		{"a subdirectory has its parent's level", pkg{ImportPath: "starfish/portmap/sub", Imports: []string{"starfish/master"}}, "above it"},
+		{"the rooms of a master are apart", pkg{ImportPath: "starfish/master/delegate", Imports: []string{"starfish/master/health"}}, "none knows another"},
+		{"the front door wires them", pkg{ImportPath: "starfish/master", Imports: []string{"starfish/master/health"}}, ""},
 		{"catalog does not know its implementation", pkg{ImportPath: "starfish/catalog", Imports: []string{"starfish/catalog/local"}}, "above it"},
 		{"roaring has one door", pkg{ImportPath: "starfish/slave", Imports: []string{"github.com/RoaringBitmap/roaring/v2"}}, "only vector may"},
 		{"which tests may use", pkg{ImportPath: "starfish/slave", TestImports: []string{"github.com/RoaringBitmap/roaring/v2"}}, ""},

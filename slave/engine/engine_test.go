@@ -290,14 +290,3 @@ func TestWordLeg(t *testing.T) {
 		require.Equal(t, want&(1<<63|3), got)
 	}
 }
-
-func TestAppendLegKeepsWhatIsBefore(t *testing.T) {
-	m := newMachines(t, 1)
-	m.put(t, 1, 1, vector.New(1, 70000))
-	l, err := m.engines[0].Leg(t.Context(), m.sets(t, 0, [][]uint64{{1}}), 0, fold.LegBytes)
-	require.NoError(t, err)
-	out, appended, err := m.engines[0].AppendLeg(t.Context(), []byte("before"), m.sets(t, 0, [][]uint64{{1}}), 0, fold.LegBytes)
-	require.NoError(t, err)
-	require.Equal(t, "before"+string(l.Frame), string(out))
-	require.Nil(t, appended.Frame)
-}

@@ -3,7 +3,6 @@ package fold
 import (
 	"context"
 	"fmt"
-	"slices"
 )
 
 // A frame is what one machine's leg of a query answers: containers by range and
@@ -51,11 +50,6 @@ func (g *Gather) Leg(ctx context.Context, dst []byte, first, end, limit int) (ou
 		return dst, first, err
 	}
 	start := len(dst)
-	size := frameHead
-	for i := range g.outs {
-		size += len(g.outs[i].body)
-	}
-	dst = slices.Grow(dst, size)
 	dst = le.AppendUint32(dst, frameCookie)
 	dst = append(dst, 0, 0, 0, 0)
 	records := 0

@@ -1,4 +1,4 @@
-package master
+package health
 
 import (
 	"context"
@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"starfish/catalog"
-	"starfish/rpc"
-	"starfish/structs"
+	"starfish/peer"
 )
 
 // inventory is what comparing a slave with the catalog has found; it is guarded
@@ -29,12 +28,12 @@ type findings struct {
 	missing  []uint64
 	stale    []uint64 // of missing: it has an older revision than the one that was acknowledged
 	setAside []uint64
-	strays   []structs.InventoryItem // known ids that the slave has and should not hold, in revisions of before
+	strays   []peer.Item // known ids that the slave has and should not hold, in revisions of before
 }
 
 // compare pulls the slave's inventory where that was asked for, or where the
 // slave is another process than the one that was compared.
-func (o *monitor) compare(w *watched, st catalog.State) error {
+func (h *Health) compare(w *watched, st catalog.State) error {
 	w.mu.Lock()
 	asked, compared, instance := w.asked, w.compared, w.instance
 	rests := time.Now().Before(w.rest)
@@ -43,26 +42,26 @@ func (o *monitor) compare(w *watched, st catalog.State) error {
 		return nil
 	}
 	if asked == compared {
-		page, err := o.page(o.ctx, w.addr, 0, 1)
+		page, err := h.page(h.ctx, w.addr, 0, 1)
 		if err != nil {
 			return err
 		}
 		if page.Instance == instance {
-			return o.twin(w, instance)
+			return h.same(w, instance)
 		}
 	}
 
 	w.begin()
-	found, instance, err := o.scan(w.addr)
+	found, instance, err := h.scan(w.addr)
 	if err != nil {
 		w.end(nil)
 		return err
 	}
 	w.mu.Lock()
 	w.compared, w.instance = asked, instance
-	w.rest = time.Now().Add(restVisits * o.m.cfg.ProbeInterval)
+	w.rest = time.Now().Add(restVisits * h.cfg.Interval)
 	w.mu.Unlock()
-	if err := o.twin(w, instance); err != nil {
+	if err := h.same(w, instance); err != nil {
 		w.end(nil)
 		return err
 	}
@@ -72,42 +71,43 @@ func (o *monitor) compare(w *watched, st catalog.State) error {
 		}
 		w.missing, w.setAside = untouched(found.missing), uint64(len(untouched(found.setAside)))
 		found.stale = untouched(found.stale)
-		o.m.cat.SetInventory(w.addr, w.missing, w.setAside)
+		h.noteInventory(w)
 	})
-	o.m.log.Info("inventory compared", "addr", w.addr, "missing", missing, "set_aside", setAside)
+	w.notes.flush()
+	h.log.Info("inventory compared", "addr", w.addr, "missing", missing, "set_aside", setAside)
 	if len(found.stale) > 0 {
-		o.m.log.Warn("slave has older revisions than were acknowledged, which count as missing: was its data put back from a copy? put the vectors again",
+		h.log.Warn("slave has older revisions than were acknowledged, which count as missing: was its data put back from a copy? put the vectors again",
 			"addr", w.addr, "vectors", len(found.stale))
 	}
 	for _, it := range found.strays {
-		o.m.sweep(o.ctx, w.addr, it)
+		h.cfg.Stray(h.ctx, w.addr, it)
 	}
 	return nil
 }
 
 // scan compares all that the slave has with all that the catalog says.
-func (o *monitor) scan(addr string) (found findings, instance uint64, err error) {
+func (h *Health) scan(addr string) (found findings, instance uint64, err error) {
 	for first := uint64(0); ; {
-		snap := o.m.cat.Snapshot() // older than the page: what it says is on disk there
-		page, err := o.page(o.ctx, addr, first, 0)
+		snap := h.cfg.Views.Snapshot() // older than the page: what it says is on disk there
+		page, err := h.page(h.ctx, addr, first, 0)
 		if err != nil {
 			return found, 0, err
 		}
 		if instance != 0 && instance != page.Instance {
-			return found, 0, fmt.Errorf("master: %s was started anew while its inventory was read", addr)
+			return found, 0, fmt.Errorf("health: %s was started anew while its inventory was read", addr)
 		}
 		instance = page.Instance
 		last := uint64(math.MaxUint64)
 		if n := len(page.Items); page.More && n > 0 {
-			last = page.Items[n-1].Id
+			last = page.Items[n-1].ID
 		}
 		ids := make([]uint64, len(page.Items))
 		for i, it := range page.Items {
-			ids[i] = it.Id
+			ids[i] = it.ID
 		}
-		written, err := o.m.cat.Revisions(ids)
+		written, err := h.cfg.Views.Revisions(ids)
 		if err != nil {
-			return found, 0, fmt.Errorf("master: inventory of %s: %w", addr, err)
+			return found, 0, fmt.Errorf("health: inventory of %s: %w", addr, err)
 		}
 		found.merge(snap, addr, first, last, page.Items, written)
 		if !page.More || last == math.MaxUint64 {
@@ -117,51 +117,37 @@ func (o *monitor) scan(addr string) (found findings, instance uint64, err error)
 	}
 }
 
-// page fetches a part of the slave's inventory and checks its order.
-func (o *monitor) page(ctx context.Context, addr string, first uint64, limit uint32) (structs.InventoryPage, error) {
-	ctx, cancel := context.WithTimeout(ctx, DefaultDeadline)
+// page fetches a part of the slave's inventory.
+func (h *Health) page(ctx context.Context, addr string, first uint64, limit uint32) (peer.Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, h.cfg.Patience)
 	defer cancel()
-	var res structs.InventoryResponse
-	err := o.m.pool.Call(ctx, addr, func(ctx context.Context, c rpc.Caller) (err error) {
-		res, err = structs.NewSlaveProgSlaveV2Client(c).SlaveInventory(ctx, structs.InventoryRequest{FirstId: first, MaxItems: limit})
-		return err
-	})
-	if err != nil {
-		return structs.InventoryPage{}, fmt.Errorf("master: inventory of %s: %w", addr, err)
-	}
-	if res.Status != structs.QUERY_OK {
-		return structs.InventoryPage{}, fmt.Errorf("master: inventory of %s: %v: %s", addr, res.Status, res.Failure.Message)
-	}
-	items := res.Page.Items
-	ascending := slices.IsSortedFunc(items, func(a, b structs.InventoryItem) int {
-		if a.Id < b.Id {
-			return -1
-		}
-		return 1
-	})
-	if !ascending || len(items) > 0 && items[0].Id < first || len(items) == 0 && res.Page.More {
-		return structs.InventoryPage{}, fmt.Errorf("master: inventory of %s: a page from id %d is out of order", addr, first)
-	}
-	return res.Page, nil
+	return h.cfg.Slaves.Inventory(ctx, addr, first, limit)
+}
+
+// noteInventory has the catalog told what is missing now, under w.mu. The list is
+// never changed in place: the catalog and its readers have it.
+func (h *Health) noteInventory(w *watched) {
+	missing, setAside := w.missing, w.setAside
+	w.notes.add(func() { h.cfg.Sightings.SetInventory(w.addr, missing, setAside) })
 }
 
 // merge compares the ids from lo to hi; written has the revision that each of the
 // items should have at least. One that is lower is of a copy of the slave's data
 // from before a write, and as good as missing.
-func (f *findings) merge(snap *catalog.Snapshot, addr string, lo, hi uint64, items []structs.InventoryItem, written []uint64) {
+func (f *findings) merge(snap *catalog.Snapshot, addr string, lo, hi uint64, items []peer.Item, written []uint64) {
 	next := 0
-	unknown := func(it structs.InventoryItem) {
-		if _, pending := snap.Pending(it.Id); !it.Deleted && !pending {
-			f.setAside = append(f.setAside, it.Id)
+	unknown := func(it peer.Item) {
+		if _, pending := snap.Pending(it.ID); !it.Deleted && !pending {
+			f.setAside = append(f.setAside, it.ID)
 		}
 	}
 	snap.Ascend(lo, hi, func(mem catalog.Member) bool {
-		for ; next < len(items) && items[next].Id < mem.ID; next++ {
+		for ; next < len(items) && items[next].ID < mem.ID; next++ {
 			unknown(items[next])
 		}
 		has, stale := false, false
-		var it structs.InventoryItem
-		if next < len(items) && items[next].Id == mem.ID {
+		var it peer.Item
+		if next < len(items) && items[next].ID == mem.ID {
 			it = items[next]
 			has, stale = !it.Deleted, it.Revision < written[next]
 			next++
@@ -208,9 +194,9 @@ func (w *watched) end(apply func(touched map[uint64]struct{})) (missing int, set
 	return len(w.missing), w.setAside
 }
 
-// touch notes that a write of id is about to be sent to the slave.
-func (o *monitor) touch(addr string, id uint64) {
-	w := o.slave(addr)
+// Touch notes that a write of id is about to be sent to the slave.
+func (h *Health) Touch(addr string, id uint64) {
+	w := h.slave(addr)
 	if w == nil {
 		return
 	}
@@ -221,25 +207,33 @@ func (o *monitor) touch(addr string, id uint64) {
 	}
 }
 
-// arrived notes that the slave has id on disk, whatever was missing before.
-func (o *monitor) arrived(addr string, id uint64) {
-	w := o.slave(addr)
+// Arrived notes that the slave has id on disk, whatever was missing before.
+func (h *Health) Arrived(addr string, id uint64) {
+	w := h.slave(addr)
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if i, ok := slices.BinarySearch(w.missing, id); ok {
+	i, missed := slices.BinarySearch(w.missing, id)
+	if missed {
 		w.missing = slices.Delete(slices.Clone(w.missing), i, i+1)
-		o.m.cat.SetInventory(addr, w.missing, w.setAside)
+		h.noteInventory(w)
+	}
+	w.mu.Unlock()
+	if missed {
+		w.notes.flush()
 	}
 }
 
-// verify looks whether the slave really lacks the ids that it said it does not
+// Verify looks whether the slave really lacks the ids that it said it does not
 // hold, and notes those as missing. The answer may be about a time before a
 // write, so it is not taken at its word.
-func (o *monitor) verify(ctx context.Context, addr string, ids []uint64) error {
-	w := o.slave(addr)
+//
+// The view is taken before the answers are weighed. A write that begins later is
+// not in it, and is then either touched, and left out here, or not yet sent: then
+// the id is missing until it has arrived, which is true.
+func (h *Health) Verify(ctx context.Context, addr string, ids []uint64) error {
+	w := h.slave(addr)
 	if w == nil {
 		return nil
 	}
@@ -249,14 +243,15 @@ func (o *monitor) verify(ctx context.Context, addr string, ids []uint64) error {
 	g.SetLimit(16)
 	for i, id := range ids {
 		g.Go(func() error {
-			page, err := o.page(gctx, addr, id, 1)
-			lacks[i] = err == nil && (len(page.Items) == 0 || page.Items[0].Id != id || page.Items[0].Deleted)
+			page, err := h.page(gctx, addr, id, 1)
+			lacks[i] = err == nil && (len(page.Items) == 0 || page.Items[0].ID != id || page.Items[0].Deleted)
 			return err
 		})
 	}
 	err := g.Wait()
-	w.end(func(touched map[uint64]struct{}) {
-		snap := o.m.cat.Snapshot()
+	snap := h.cfg.Views.Snapshot()
+	more := false
+	missing, _ := w.end(func(touched map[uint64]struct{}) {
 		missing := slices.Clone(w.missing)
 		for i, id := range ids {
 			_, written := touched[id]
@@ -268,10 +263,37 @@ func (o *monitor) verify(ctx context.Context, addr string, ids []uint64) error {
 		}
 		slices.Sort(missing)
 		if missing = slices.Compact(missing); len(missing) > len(w.missing) {
-			w.missing = missing
-			o.m.cat.SetInventory(addr, w.missing, w.setAside)
-			o.m.log.Warn("slave does not have what it should hold", "addr", addr, "missing", len(missing))
+			w.missing, more = missing, true
+			h.noteInventory(w)
 		}
 	})
+	w.notes.flush()
+	if more {
+		h.log.Warn("slave does not have what it should hold", "addr", addr, "missing", missing)
+	}
 	return err
 }
+
+// Recompare asks for a comparison of the slave's inventory now.
+func (h *Health) Recompare(addr string) {
+	if w := h.slave(addr); w != nil {
+		w.mu.Lock()
+		w.asked++
+		w.rest = time.Time{}
+		w.mu.Unlock()
+		w.wake()
+	}
+}
+
+// RecompareSoon is Recompare for those who may ask with every query: comparisons of
+// a slave that serves are restVisits of its visits apart.
+func (h *Health) RecompareSoon(addr string) {
+	if w := h.slave(addr); w != nil {
+		w.mu.Lock()
+		w.asked++
+		w.mu.Unlock()
+		w.wake()
+	}
+}
+
+const restVisits = 10

@@ -1,4 +1,4 @@
-package master
+package delegate
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"starfish/catalog"
+	"starfish/fault"
 	"starfish/router"
-	"starfish/structs"
 )
 
 // unread are vectors that a plan found nobody for.
@@ -30,19 +30,24 @@ func unreadOf(pending *router.PendingError, away *router.UnavailableError) unrea
 // hope waits for what may make the vectors readable, and says whether a plan should
 // be made again. It compares with snap, which the plan was made of: what has
 // changed since then, also before anybody looked, counts.
+//
+// The order is what makes it safe. The channels are taken first, so that nothing
+// that happens after the look is slept through. The verdicts are taken before the
+// snapshot and again after it: where they differ, the snapshot may be of a moment
+// in which a machine was in doubt, and says nothing.
 func (r *run) hope(ctx context.Context, snap *catalog.Snapshot, u unread) bool {
 	for {
-		changed, stalled := r.m.cat.Changed(), r.m.fin.stalled.changed()
+		changed, stalled := r.cfg.Views.Changed(), r.cfg.Writes.Stalls()
 		machines := r.concerned(u)
-		verdicts := r.m.mon.verdicts(machines)
-		now := r.m.cat.Snapshot()
+		verdicts := r.cfg.Health.Verdicts(machines)
+		now := r.cfg.Views.Snapshot()
 		if improved(snap, now, machines, u.ids) {
 			return true
 		}
 		doubt := firstOpen(verdicts)
 		if doubt == nil {
 			switch {
-			case !slices.Equal(verdicts, r.m.mon.verdicts(machines)):
+			case !slices.Equal(verdicts, r.cfg.Health.Verdicts(machines)):
 				continue // now may be of a moment of doubt
 			case r.spare(now, u.machines):
 				return true
@@ -64,10 +69,10 @@ func (r *run) hope(ctx context.Context, snap *catalog.Snapshot, u unread) bool {
 // writes wait for are among them.
 func (r *run) concerned(u unread) []string {
 	machines := slices.Clone(u.machines)
-	snap := r.m.cat.Snapshot()
+	snap := r.cfg.Views.Snapshot()
 	for _, id := range u.ids {
 		if in, open := snap.Pending(id); open {
-			waits, _ := r.m.fin.stalled.waits(in, snap)
+			waits, _ := r.cfg.Writes.Waits(in, snap)
 			machines = append(machines, waits...)
 		}
 	}
@@ -108,7 +113,7 @@ func (r *run) hopeless(now *catalog.Snapshot, ids []uint64) bool {
 		if !open {
 			return true
 		}
-		_, hopeless := r.m.fin.stalled.waits(in, now)
+		_, hopeless := r.cfg.Writes.Waits(in, now)
 		return hopeless
 	})
 }
@@ -130,19 +135,34 @@ func (r *run) spare(now *catalog.Snapshot, machines []string) (spared bool) {
 	return spared
 }
 
-// unavailable is the answer where there is no hope, or the time is up.
-func (r *run) unavailable(u unread) structs.QueryResponse {
-	snap := r.m.cat.Snapshot()
+// firstOpen returns the first that is not closed, nil where all are.
+func firstOpen(verdicts []<-chan struct{}) <-chan struct{} {
+	for _, ch := range verdicts {
+		if ch == nil {
+			continue
+		}
+		select {
+		case <-ch:
+		default:
+			return ch
+		}
+	}
+	return nil
+}
+
+// unavailable is the error where there is no hope, or the time is up.
+func (r *run) unavailable(u unread) error {
+	snap := r.cfg.Views.Snapshot()
 	var b strings.Builder
 	switch {
 	case u.pending && u.total == 1:
-		fmt.Fprintf(&b, "unavailable: a write of %s is not finished, and nobody is known to have it", idList(u.ids, u.total))
+		fmt.Fprintf(&b, "unavailable: a write of %s is not finished, and nobody is known to have it", fault.Vectors(u.ids, u.total))
 	case u.pending:
-		fmt.Fprintf(&b, "unavailable: writes of %s are not finished, and nobody is known to have them", idList(u.ids, u.total))
+		fmt.Fprintf(&b, "unavailable: writes of %s are not finished, and nobody is known to have them", fault.Vectors(u.ids, u.total))
 	case u.total == 1:
-		fmt.Fprintf(&b, "unavailable: %s has no live holder", idList(u.ids, u.total))
+		fmt.Fprintf(&b, "unavailable: %s has no live holder", fault.Vectors(u.ids, u.total))
 	default:
-		fmt.Fprintf(&b, "unavailable: %s have no live holder", idList(u.ids, u.total))
+		fmt.Fprintf(&b, "unavailable: %s have no live holder", fault.Vectors(u.ids, u.total))
 	}
 	for i, addr := range u.machines {
 		sep := ", "
@@ -161,7 +181,7 @@ func (r *run) unavailable(u unread) structs.QueryResponse {
 			machines = append(machines, addr)
 		}
 	}
-	return refused(structs.QUERY_UNAVAILABLE, failure(b.String(), u.ids, u.total, machines))
+	return fault.New(fault.ErrUnavailable, "%s", b.String()).About(u.total, u.ids...).On(machines...)
 }
 
 // whyNot says why the vector is not taken from the machine.
@@ -177,9 +197,9 @@ func (r *run) whyNot(snap *catalog.Snapshot, addr string, pending bool) string {
 	case s.State == catalog.Serving:
 		return "does not have it"
 	case s.Problem != "":
-		return stateName(s.State) + ", " + s.Problem
+		return s.State.String() + ", " + s.Problem
 	}
-	return stateName(s.State)
+	return s.State.String()
 }
 
 // advice says what to do. A write that waits for a slave has puts and deletes of its

@@ -1,4 +1,4 @@
-package master
+package replica
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 )
 
 // stalled knows the open writes that cannot be ended before some slave is back, as
-// the finisher has found them. Nobody needs to wait for those.
+// rounds have found them. Nobody needs to wait for those.
 type stalled struct {
 	mu     sync.Mutex
 	writes map[uint64]stalledWrite // by id
@@ -90,4 +90,14 @@ func (s *stalled) waits(in catalog.Intent, snap *catalog.Snapshot) (machines []s
 		hopeless = hopeless && (refuses || m.State != catalog.Serving)
 	}
 	return machines, hopeless
+}
+
+// Stalls is closed once more is known of the writes that wait for a machine. Who
+// waits takes it before it asks.
+func (r *Replica) Stalls() <-chan struct{} { return r.stalled.changed() }
+
+// Waits returns the machines that the write waits for, none where that is not known.
+// hopeless: none of them has come back since.
+func (r *Replica) Waits(in catalog.Intent, snap *catalog.Snapshot) (machines []string, hopeless bool) {
+	return r.stalled.waits(in, snap)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"starfish/catalog"
+	"starfish/fault"
 	"starfish/peer"
 	"starfish/structs"
 )
@@ -114,7 +115,7 @@ func (m *Master) lockShared(ctx context.Context, addr string, ids []catalog.Span
 	}
 	locked := make(map[uint64]bool, len(before))
 	for _, mem := range before {
-		f, err := m.ids.lock(ctx, mem.ID)
+		f, err := m.writes.Lock(ctx, mem.ID)
 		if err != nil {
 			unlock()
 			return nil, nil, fmt.Errorf("a write of vector %d is still running: nothing was changed, try again", mem.ID)
@@ -160,7 +161,7 @@ func idsOf(shared []catalog.Member) string {
 	for _, mem := range shared[:min(len(shared), 11)] {
 		ids = append(ids, mem.ID)
 	}
-	return idList(ids, uint64(len(shared)))
+	return fault.Vectors(ids, uint64(len(shared)))
 }
 
 // claim writes the join down. It does not end with its caller: what was found out
@@ -185,7 +186,7 @@ func (m *Master) claim(ctx context.Context, s catalog.Slave, claim catalog.Claim
 				ours = append(ours, h)
 			}
 		}
-		m.vacate(ours, catalog.Intent{ID: mem.ID, Revision: revision, Holders: []string{s.Addr}})
+		m.writes.Vacate(ours, catalog.Intent{ID: mem.ID, Revision: revision, Holders: []string{s.Addr}})
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package master
+package delegate
 
 import (
 	"container/list"
@@ -108,3 +108,12 @@ func (r *reads) past() <-chan struct{} {
 	r.waiters = append(r.waiters, waiter{r.tick, done})
 	return done
 }
+
+// Erased notes a delete that was finished in the catalog just now, before its id
+// can be put again: a query that met the tombstone has met a moment at which the
+// vector did not exist.
+func (d *Delegate) Erased(revision uint64) { d.reads.erased(revision) }
+
+// Past is closed once all queries that run now have ended: nobody asks any more
+// for a copy that was moved away before.
+func (d *Delegate) Past() <-chan struct{} { return d.reads.past() }

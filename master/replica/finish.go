@@ -1,4 +1,4 @@
-package master
+package replica
 
 import (
 	"context"
@@ -12,76 +12,67 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"starfish/catalog"
+	"starfish/fault"
 	"starfish/peer"
-	"starfish/rpc"
-	"starfish/structs"
 )
-
-// finisher carries through, or undoes, the writes that a failure or the end of a
-// master left open.
-type finisher struct {
-	m    *Master
-	kick chan struct{}
-	wg   sync.WaitGroup
-
-	stalled stalled // writes that wait for a slave
-	waits   string  // the slaves that the last round waited for; only for round
-}
 
 const (
 	finishers   = 8               // writes resolved at a time
 	finishRetry = 2 * time.Second // for a write that waits for a slave
 )
 
-func (f *finisher) wake() {
+// Wake asks for a round over the open writes: a machine may be back that one of
+// them waits for.
+func (r *Replica) Wake() {
 	select {
-	case f.kick <- struct{}{}:
+	case r.kick <- struct{}{}:
 	default:
 	}
 }
 
-// start runs the finisher until ctx ends.
-func (f *finisher) start(ctx context.Context) {
-	f.wg.Go(func() {
+// Start ends open writes, those that a failure or the end of a master left, until
+// the context of New ends.
+func (r *Replica) Start() {
+	r.bg.Go(func() {
 		tick := time.NewTicker(finishRetry)
 		defer tick.Stop()
 		for {
 			select {
-			case <-ctx.Done():
+			case <-r.ctx.Done():
 				return
-			case <-f.kick:
+			case <-r.kick:
 			case <-tick.C:
 			}
-			f.round(ctx)
+			r.round(r.ctx)
 		}
 	})
 }
 
 // round tries each open write once, those apart that are on their way.
-func (f *finisher) round(ctx context.Context) {
+func (r *Replica) round(ctx context.Context) {
 	var g errgroup.Group
 	g.SetLimit(finishers)
 	var mu sync.Mutex
 	causes := map[string]error{} // by machine, of one write each
-	for _, in := range f.m.cat.Snapshot().Intents() {
+	for _, in := range r.cfg.Views.Snapshot().Intents() {
 		if ctx.Err() != nil {
 			break
 		}
 		g.Go(func() error {
-			unlock, ok := f.m.ids.tryLock(in.ID)
+			unlock, ok := r.ids.tryLock(in.ID)
 			if !ok {
 				return nil
 			}
 			defer unlock()
-			now, open := f.m.cat.Snapshot().Pending(in.ID)
+			now, open := r.cfg.Views.Snapshot().Pending(in.ID)
 			if !open {
 				return nil
 			}
-			ctx, cancel := context.WithTimeout(ctx, DefaultDeadline)
+			ctx, cancel := context.WithTimeout(ctx, r.cfg.Deadline)
 			defer cancel()
-			if err := f.resolve(ctx, now); err != nil && f.m.ctx.Err() == nil {
-				f.m.log.Debug("unfinished write waits", "id", in.ID, "revision", now.Revision, "err", err)
-				f.stalled.note(now, err)
+			if err := r.resolve(ctx, now); err != nil && r.ctx.Err() == nil {
+				r.log.Debug("unfinished write waits", "id", in.ID, "revision", now.Revision, "err", err)
+				r.stalled.note(now, err)
 				mu.Lock()
 				defer mu.Unlock()
 				for _, machine := range machinesOf(err) {
@@ -92,31 +83,31 @@ func (f *finisher) round(ctx context.Context) {
 		})
 	}
 	g.Wait()
-	f.stalled.prune(f.m.cat.Snapshot())
-	f.tell(causes)
+	r.stalled.prune(r.cfg.Views.Snapshot())
+	r.tell(causes)
 }
 
 // tell logs for which slaves unfinished writes wait, where that has changed.
-func (f *finisher) tell(causes map[string]error) {
+func (r *Replica) tell(causes map[string]error) {
 	waits := strings.Join(sortedKeys(causes), ", ")
-	if waits != f.waits && waits != "" {
-		f.m.log.Warn("unfinished writes wait for slaves", "slaves", waits, "err", failures(causes))
+	if waits != r.waits && waits != "" {
+		r.log.Warn("unfinished writes wait for slaves", "slaves", waits, "err", failures(causes))
 	}
-	f.waits = waits
+	r.waits = waits
 }
 
 // resolve ends an open write, whose id is locked: where a holder has its
 // revision all get it; where all can be asked and none has it, it is undone.
 // Else it waits: the error is an *openError.
-func (f *finisher) resolve(ctx context.Context, in catalog.Intent) error {
-	found, away := f.ask(ctx, in)
+func (r *Replica) resolve(ctx context.Context, in catalog.Intent) error {
+	found, away := r.ask(ctx, in)
 	var have, lack []string
 	var newest uint64
 	for _, h := range in.Holders {
 		rev, ok := found[h]
 		switch newest = max(newest, rev); {
 		case ok && rev == in.Revision:
-			f.m.cat.Confirm(in.ID, in.Revision, h)
+			r.cfg.Views.Confirm(in.ID, in.Revision, h)
 			have = append(have, h)
 		case ok:
 			lack = append(lack, h)
@@ -126,36 +117,36 @@ func (f *finisher) resolve(ctx context.Context, in catalog.Intent) error {
 	case len(have) == 0 && away != nil:
 		return away
 	case len(have) == 0:
-		return f.undo(ctx, in, newest)
+		return r.undo(ctx, in, newest)
 	case newest > in.Revision && away != nil:
 		return away
 	case newest > in.Revision:
-		return f.raise(ctx, in, have, newest)
+		return r.raise(ctx, in, have, newest)
 	}
-	before, _ := f.m.cat.Snapshot().Member(in.ID)
+	before, _ := r.cfg.Views.Snapshot().Member(in.ID)
 	if len(lack) > 0 {
-		if err := f.spread(ctx, in, have, lack); err != nil {
+		if err := r.spread(ctx, in, have, lack); err != nil {
 			return err
 		}
 	}
 	if away != nil {
 		return away
 	}
-	if err := f.m.finish(ctx, in); err != nil {
-		return fmt.Errorf("master: finish write %d of %d: %w", in.Revision, in.ID, err)
+	if err := r.finish(ctx, in); err != nil {
+		return fmt.Errorf("replica: finish write %d of %d: %w", in.Revision, in.ID, err)
 	}
-	f.m.log.Info("unfinished write finished", "id", in.ID, "revision", in.Revision, "holders", strings.Join(in.Holders, " "))
-	f.m.vacate(before.Holders, in)
+	r.log.Info("unfinished write finished", "id", in.ID, "revision", in.Revision, "holders", strings.Join(in.Holders, " "))
+	r.Vacate(before.Holders, in)
 	return nil
 }
 
 // ask returns the revision that each serving holder has; away names the others.
-func (f *finisher) ask(ctx context.Context, in catalog.Intent) (found map[string]uint64, away error) {
+func (r *Replica) ask(ctx context.Context, in catalog.Intent) (found map[string]uint64, away error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	found = map[string]uint64{}
 	var silent openError
-	snap := f.m.cat.Snapshot()
+	snap := r.cfg.Views.Snapshot()
 	for _, h := range in.Holders {
 		if s, _ := snap.Slave(h); s.State != catalog.Serving {
 			mu.Lock()
@@ -164,14 +155,14 @@ func (f *finisher) ask(ctx context.Context, in catalog.Intent) (found map[string
 			continue
 		}
 		wg.Go(func() {
-			page, err := f.m.mon.page(ctx, h, in.ID, 1)
+			page, err := r.look(ctx, h, in.ID)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case err != nil:
-				f.m.blameFor(h, err)
+				r.blameFor(h, err)
 				silent.add(h, err)
-			case len(page.Items) > 0 && page.Items[0].Id == in.ID:
+			case len(page.Items) > 0 && page.Items[0].ID == in.ID:
 				found[h] = page.Items[0].Revision
 			default:
 				found[h] = 0
@@ -182,11 +173,18 @@ func (f *finisher) ask(ctx context.Context, in catalog.Intent) (found map[string
 	return found, silent.orNil()
 }
 
+// look is the slave's inventory from the id on, one item of it.
+func (r *Replica) look(ctx context.Context, addr string, id uint64) (peer.Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Deadline)
+	defer cancel()
+	return r.cfg.Copies.Inventory(ctx, addr, id, 1)
+}
+
 // spread gives those that lack the write what those that have it hold.
-func (f *finisher) spread(ctx context.Context, in catalog.Intent, have, lack []string) error {
-	var body structs.RowBitmap
+func (r *Replica) spread(ctx context.Context, in catalog.Intent, have, lack []string) error {
+	var body peer.Rows
 	if in.Op == catalog.Put {
-		v, err := f.fetch(ctx, in.ID, have, written(in))
+		v, err := r.Fetch(ctx, in.ID, have, written(in))
 		if err != nil {
 			return err
 		}
@@ -194,58 +192,58 @@ func (f *finisher) spread(ctx context.Context, in catalog.Intent, have, lack []s
 	}
 	todo := in
 	todo.Holders = lack
-	return failures(f.m.sendAll(ctx, todo, body))
+	return failures(r.sendAll(ctx, todo, body))
 }
 
 // written says of a stored vector that it is the one of the put.
-func written(in catalog.Intent) func(structs.StoredVector) bool {
-	return func(v structs.StoredVector) bool { return v.Revision == in.Revision && !v.Deleted }
+func written(in catalog.Intent) func(peer.Stored) bool {
+	return func(v peer.Stored) bool { return v.Revision == in.Revision && !v.Deleted }
 }
 
 // raise writes again, above the revision floor, what some have: another holder
 // has something newer, from before the catalog.
-func (f *finisher) raise(ctx context.Context, in catalog.Intent, have []string, floor uint64) error {
-	var body structs.RowBitmap
+func (r *Replica) raise(ctx context.Context, in catalog.Intent, have []string, floor uint64) error {
+	var body peer.Rows
 	if in.Op == catalog.Put {
-		v, err := f.fetch(ctx, in.ID, have, written(in))
+		v, err := r.Fetch(ctx, in.ID, have, written(in))
 		if err != nil {
 			return err
 		}
 		body = v.Rows
 	}
-	before, _ := f.m.cat.Snapshot().Member(in.ID)
+	before, _ := r.cfg.Views.Snapshot().Member(in.ID)
 	in.Revision = floor
-	in, err := f.rewrite(ctx, in, body)
+	in, err := r.rewrite(ctx, in, body)
 	if err == nil {
-		f.m.vacate(before.Holders, in)
+		r.Vacate(before.Holders, in)
 	}
 	return err
 }
 
 // rewrite carries a write through that replaces the open one.
-func (f *finisher) rewrite(ctx context.Context, in catalog.Intent, body structs.RowBitmap) (catalog.Intent, error) {
-	in, err := f.m.begin(ctx, in)
+func (r *Replica) rewrite(ctx context.Context, in catalog.Intent, body peer.Rows) (catalog.Intent, error) {
+	in, err := r.begin(ctx, in)
 	if err != nil {
 		return in, err
 	}
-	if err := failures(f.m.sendAll(ctx, in, body)); err != nil {
+	if err := failures(r.sendAll(ctx, in, body)); err != nil {
 		return in, err
 	}
-	return in, f.m.finish(ctx, in)
+	return in, r.finish(ctx, in)
 }
 
 // undo ends a write that no holder has. A slave that was stopped may still have
 // it in a buffer, so to forget it is not enough: the vector as it was is written
 // again under a newer revision, which a late one never replaces. An id that was
 // not known gets a tombstone.
-func (f *finisher) undo(ctx context.Context, in catalog.Intent, floor uint64) error {
+func (r *Replica) undo(ctx context.Context, in catalog.Intent, floor uint64) error {
 	fence := catalog.Intent{ID: in.ID, Revision: floor, Op: catalog.Delete, Holders: in.Holders, Pinned: in.Pinned}
-	var body structs.RowBitmap
-	if mem, known := f.m.cat.Snapshot().Member(in.ID); known {
-		v, err := f.fetch(ctx, in.ID, mem.Holders, func(v structs.StoredVector) bool { return !v.Deleted && v.Revision > 0 })
+	var body peer.Rows
+	if mem, known := r.cfg.Views.Snapshot().Member(in.ID); known {
+		v, err := r.Fetch(ctx, in.ID, mem.Holders, func(v peer.Stored) bool { return !v.Deleted && v.Revision > 0 })
 		if errors.Is(err, errNobodyHas) {
 			// Lost before this write: nothing to put back.
-			return f.m.cat.Abort(ctx, in.ID, in.Revision)
+			return r.cfg.Intents.Abort(ctx, in.ID, in.Revision)
 		}
 		if err != nil {
 			return err
@@ -253,46 +251,42 @@ func (f *finisher) undo(ctx context.Context, in catalog.Intent, floor uint64) er
 		body = v.Rows
 		fence = catalog.Intent{ID: in.ID, Revision: floor, Op: catalog.Put, Holders: mem.Holders, Pinned: mem.Pinned, Name: mem.Name, Bytes: mem.Bytes}
 	}
-	if _, err := f.rewrite(ctx, fence, body); err != nil {
-		return fmt.Errorf("master: undo write %d of %d: %w", in.Revision, in.ID, err)
+	if _, err := r.rewrite(ctx, fence, body); err != nil {
+		return fmt.Errorf("replica: undo write %d of %d: %w", in.Revision, in.ID, err)
 	}
-	f.m.log.Info("unfinished write undone", "id", in.ID, "revision", in.Revision)
+	r.log.Info("unfinished write undone", "id", in.ID, "revision", in.Revision)
 	return nil
 }
 
 var errNotServing = errors.New("not serving")
 
-var errNobodyHas = errors.New("master: no holder has the vector")
+var errNobodyHas = errors.New("replica: no holder has the vector")
 
-// fetch reads the vector from the first of the holders that has a good one. The
+// Fetch reads the vector from the first of the holders that has a good one. The
 // error is errNobodyHas only where all of them answered.
-func (f *finisher) fetch(ctx context.Context, id uint64, from []string, good func(structs.StoredVector) bool) (structs.StoredVector, error) {
+func (r *Replica) Fetch(ctx context.Context, id uint64, from []string, good func(peer.Stored) bool) (peer.Stored, error) {
 	var silent openError
-	snap := f.m.cat.Snapshot()
+	snap := r.cfg.Views.Snapshot()
 	for _, h := range from {
 		if s, _ := snap.Slave(h); s.State != catalog.Serving {
 			silent.add(h, errNotServing)
 			continue
 		}
-		var res structs.FetchResponse
-		err := f.m.pool.Call(ctx, h, func(ctx context.Context, c rpc.Caller) (err error) {
-			res, err = structs.NewSlaveProgSlaveV2Client(c).SlaveFetch(ctx, id)
-			return err
-		})
-		switch {
+		v, err := r.cfg.Copies.Fetch(ctx, h, id)
+		switch f := fault.Of(err); {
+		case f != nil:
+			silent.add(h, fmt.Errorf("%v: %w", f.Kind, err))
 		case err != nil:
-			f.m.blameFor(h, err)
+			r.blameFor(h, err)
 			silent.add(h, err)
-		case res.Status != structs.QUERY_OK:
-			silent.add(h, fmt.Errorf("%v: %s", res.Status, res.Failure.Message))
-		case good(res.Vector):
-			return res.Vector, nil
+		case good(v):
+			return v, nil
 		}
 	}
 	if err := silent.orNil(); err != nil {
-		return structs.StoredVector{}, err
+		return peer.Stored{}, err
 	}
-	return structs.StoredVector{}, errNobodyHas
+	return peer.Stored{}, errNobodyHas
 }
 
 // openError is a write that cannot be ended before some machines answer.
@@ -327,7 +321,7 @@ func (e *openError) orNil() error {
 func (e *openError) Error() string {
 	parts := make([]string, len(e.machines))
 	for i, m := range e.machines {
-		parts[i] = fmt.Sprintf("%s (%s)", m, reported(m, peer.Reason(e.causes[i])))
+		parts[i] = fmt.Sprintf("%s (%s)", m, fault.SaidOf(m, peer.Reason(e.causes[i])))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -1,4 +1,4 @@
-package master
+package health
 
 import (
 	"fmt"
@@ -11,19 +11,19 @@ import (
 	"starfish/catalog"
 )
 
-// twin is the error of a slave that is the same process as another one, joined
+// same is the error of a slave that is the same process as another one, joined
 // under two addresses: two copies of a vector would be on one disk. The one that
 // holds more stays.
-func (o *monitor) twin(w *watched, instance uint64) error {
-	snap := o.m.cat.Snapshot()
+func (h *Health) same(w *watched, instance uint64) error {
+	snap := h.cfg.Views.Snapshot()
 	self, _ := snap.Slave(w.addr)
-	for _, addr := range o.named(w, instance) {
+	for _, addr := range h.named(w, instance) {
 		s, _ := snap.Slave(addr)
 		if s.Members > self.Members || s.Members == self.Members && catalog.CompareAddr(addr, w.addr) < 0 {
-			return fmt.Errorf("master: %s and %s are one slave: start it with --addr %s, where its vectors are", w.addr, addr, addr)
+			return fmt.Errorf("health: %s and %s are one slave: start it with --addr %s, where its vectors are", w.addr, addr, addr)
 		}
 		if s.State == catalog.Serving {
-			o.recompare(addr)
+			h.Recompare(addr)
 		}
 	}
 	return nil
@@ -32,11 +32,11 @@ func (o *monitor) twin(w *watched, instance uint64) error {
 // named are the other addresses under which the process is known. Those that serve
 // are asked who they are now: a process that was started anew with another address
 // joins with that one alone.
-func (o *monitor) named(w *watched, instance uint64) (addrs []string) {
-	o.mu.Lock()
-	all := slices.Collect(maps.Values(o.slaves))
-	o.mu.Unlock()
-	snap := o.m.cat.Snapshot()
+func (h *Health) named(w *watched, instance uint64) (addrs []string) {
+	h.mu.Lock()
+	all := slices.Collect(maps.Values(h.slaves))
+	h.mu.Unlock()
+	snap := h.cfg.Views.Snapshot()
 	var mu sync.Mutex
 	var g errgroup.Group
 	g.SetLimit(16)
@@ -49,7 +49,7 @@ func (o *monitor) named(w *watched, instance uint64) (addrs []string) {
 		other.mu.Unlock()
 		g.Go(func() error {
 			if s, _ := snap.Slave(other.addr); at != instance && s.State == catalog.Serving && s.Protocol != 1 {
-				page, err := o.page(o.ctx, other.addr, 0, 1)
+				page, err := h.page(h.ctx, other.addr, 0, 1)
 				if err != nil {
 					return nil // its own visit sees to that
 				}

@@ -1,4 +1,4 @@
-package master
+package replica
 
 import (
 	"context"
@@ -61,4 +61,20 @@ func (l *idLocks) leave(id uint64, k *idLock) {
 	if k.users--; k.users == 0 {
 		delete(l.held, id)
 	}
+}
+
+// Lock takes the turn of a vector, in which nobody writes it, once it is free or
+// until ctx ends.
+func (r *Replica) Lock(ctx context.Context, id uint64) (unlock func(), err error) {
+	return r.ids.lock(ctx, id)
+}
+
+// Queue is how many have or wait for the turn of a vector.
+func (r *Replica) Queue(id uint64) int {
+	r.ids.mu.Lock()
+	defer r.ids.mu.Unlock()
+	if k := r.ids.held[id]; k != nil {
+		return k.users
+	}
+	return 0
 }

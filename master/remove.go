@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"starfish/catalog"
+	"starfish/fault"
+	"starfish/fault/wire"
 	"starfish/structs"
 )
 
@@ -15,8 +17,8 @@ func (m *Master) administer(ctx context.Context, req structs.ChangeRequest) stru
 	if req.Kind == structs.CHANGE_REMOVE {
 		return m.remove(ctx, req.Remove)
 	}
-	return structs.ChangeResponse{Status: structs.QUERY_FAILED, Failure: failure(
-		fmt.Sprintf("%s is not there yet in this release of the master: nothing was changed", changeName(req.Kind)), nil, 0, nil)}
+	return structs.NewChangeResponseFailure(wire.Encode(
+		fault.New(fault.ErrFailed, "%s is not there yet in this release of the master: nothing was changed", changeName(req.Kind))))
 }
 
 // changeName is the kind as people write it.
@@ -29,7 +31,7 @@ func (m *Master) remove(ctx context.Context, req structs.RemoveChange) structs.C
 	refuse := func(ids []catalog.Span, format string, args ...any) structs.ChangeResponse {
 		msg := fmt.Sprintf("remove %s: ", req.Addr) + fmt.Sprintf(format, args...)
 		m.log.Warn("removal refused", "addr", req.Addr, "why", msg)
-		return structs.ChangeResponse{Status: structs.QUERY_FAILED, Failure: failure(msg, firstIDs(ids), catalog.CountIDs(ids), nil)}
+		return structs.NewChangeResponseFailure(wire.Encode(fault.New(fault.ErrFailed, "%s", msg).About(catalog.CountIDs(ids), firstIDs(ids)...)))
 	}
 	ctx, cancel := context.WithTimeout(ctx, DefaultDeadline)
 	defer cancel()
@@ -52,13 +54,13 @@ func (m *Master) remove(ctx context.Context, req structs.RemoveChange) structs.C
 	switch {
 	case errors.Is(err, catalog.ErrOnlyHolder):
 		ids := firstIDs(only)
-		return refuse(only, "nobody else holds %s: nothing was changed; --forget removes it, and them", idList(ids, catalog.CountIDs(only)))
+		return refuse(only, "nobody else holds %s: nothing was changed; --forget removes it, and them", fault.Vectors(ids, catalog.CountIDs(only)))
 	case errors.Is(err, catalog.ErrServed):
-		return refuse(nil, "it has served (%d vectors, state %s), and what is on a slave cannot be moved away yet: nothing was changed. C handlers can be removed, and slaves that never held anything and do not run", s.Members, stateName(s.State))
+		return refuse(nil, "it has served (%d vectors, state %s), and what is on a slave cannot be moved away yet: nothing was changed. C handlers can be removed, and slaves that never held anything and do not run", s.Members, s.State)
 	case err != nil:
 		return refuse(nil, "%v", err)
 	}
-	m.mon.unwatch(addr)
+	m.health.Unwatch(addr)
 	answer := structs.ChangeAnswer{Epoch: m.cat.Snapshot().Epoch()}
 	answer.Ids, answer.IdsTotal = wireSpans(only)
 	m.log.Info("slave removed", "addr", addr, "forgotten", answer.IdsTotal)
