@@ -130,16 +130,21 @@ func (p *packetConn) serveNext(d *xdr.Decoder) bool {
 	answer := p.s.answer(ctx, h, refusal, d, reply.b)
 	took := time.Since(begin)
 	p.crew.ran(took, 0)
-	var sent []byte
+	var body []byte
+	if answer != nil {
+		reply.b = answer
+		if body = answer[markLen:]; len(body) > maxDatagram {
+			body = p.tooLong(body, &ctx.call)
+		}
+	}
+	if cached != nil { // before it is sent: who has it may ask again at once
+		p.s.cache.end(cached, body)
+	}
 	if answer == nil {
 		p.s.cfg.Metrics.Dropped("udp", DropSilent)
 	} else {
-		reply.b = answer
-		sent = p.write(reply.b[markLen:], &ctx.call, dg)
-		p.s.cfg.Metrics.Called(&ctx.call, CallResult{ctx.refused, took, n, len(sent)})
-	}
-	if cached != nil {
-		p.s.cache.end(cached, sent)
+		sent := p.write(body, &ctx.call, dg)
+		p.s.cfg.Metrics.Called(&ctx.call, CallResult{ctx.refused, took, n, sent})
 	}
 	reply.free()
 	p.crew.done(1, n)
@@ -179,23 +184,28 @@ func (p *packetConn) readEnded(err error) {
 	p.crew.over()
 }
 
-// write sends a reply, or ErrSystem where it fits into no datagram, and returns
-// what it sent.
-func (p *packetConn) write(b []byte, c *Call, dg datagram) []byte {
+// tooLong is ErrSystem in the place of a reply that fits into no datagram.
+func (p *packetConn) tooLong(b []byte, c *Call) []byte {
+	p.s.log.Warn("rpc: reply too long for a datagram, use tcp", "bytes", len(b), "prog", Program(c.Prog), "vers", c.Vers, "proc", c.Proc, "remote", c.Remote)
+	return appendRefusal(nil, c.XID, OpaqueAuth{}, &ReplyError{AcceptStat: SYSTEM_ERR})
+}
+
+// write sends a reply, or ErrSystem where the network has it fit into no
+// datagram, and returns how many bytes it sent.
+func (p *packetConn) write(b []byte, c *Call, dg datagram) int {
 	_, _, err := p.uc.WriteMsgUDPAddrPort(b, dg.oob, dg.from)
 	if (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENETUNREACH)) && dg.oob != nil { // a broadcast address is nowhere to send from
 		dg.oob = nil
 		_, _, err = p.uc.WriteMsgUDPAddrPort(b, nil, dg.from)
 	}
 	if errors.Is(err, syscall.EMSGSIZE) {
-		p.s.log.Warn("rpc: reply too long for a datagram, use tcp", "bytes", len(b), "prog", Program(c.Prog), "vers", c.Vers, "proc", c.Proc, "remote", c.Remote)
-		b = appendRefusal(nil, c.XID, OpaqueAuth{}, &ReplyError{AcceptStat: SYSTEM_ERR})
+		b = p.tooLong(b, c)
 		_, _, err = p.uc.WriteMsgUDPAddrPort(b, dg.oob, dg.from)
 	}
 	if err != nil && !errors.Is(err, net.ErrClosed) {
 		p.s.log.Debug("rpc: reply not sent", "err", err, "remote", c.Remote)
 	}
-	return b
+	return len(b)
 }
 
 // packetInfo asks a socket that listens on all addresses which of them each

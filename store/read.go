@@ -132,10 +132,3 @@ func (s *soundness) add(ids []uint64, seq uint64) {
 		}
 	}
 }
-
-// forget has all records checked again.
-func (s *soundness) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ids = vector.IDSet{}
-}

@@ -142,11 +142,15 @@ func TestObserved(t *testing.T) {
 	var line struct{ Msg, URL, Proc, Network string }
 	first, _, _ := strings.Cut(stderr.String(), "\n")
 	require.NoError(t, json.Unmarshal([]byte(first), &line))
-	resp, err := http.Get(line.URL)
-	require.NoError(t, err)
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
+	var text []byte
+	require.Eventually(t, func() bool { // a call is counted when its reply is sent
+		resp, err := http.Get(line.URL)
+		require.NoError(t, err)
+		text, err = io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		return strings.Contains(string(text), `procedure="SET"`)
+	}, 30*time.Second, time.Millisecond)
 	require.Contains(t, string(text), `starfish_rpc_calls_total{network="udp",procedure="SET",program="portmapper",status="SUCCESS",version="4"} 1`)
 	require.Contains(t, string(text), `starfish_portmap_refused_total{reason="port"} 1`)
 	require.Contains(t, string(text), "starfish_portmap_registrations 1")
