@@ -14,7 +14,7 @@ import (
 // TestPlanAboveTheRecord: what cannot be sent is the query's fault, and no slave's.
 func TestPlanAboveTheRecord(t *testing.T) {
 	long := strings.Repeat("x", 250)
-	w := newWorld(t, nil, long)
+	w := newWorld(t, func(c *Config) { c.HopTimeout = patience }, long) // 100 MiB of nodes keep everybody busy
 	for id := range uint64(100) {
 		w.put(id, nil, uint32(id))
 	}
