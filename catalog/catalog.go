@@ -3,7 +3,7 @@
 // it that the router reads: never a second truth.
 //
 // Reading the source: change.go has the changes and their bytes, apply.go what
-// each makes of the table, record.go how the table is on disk, log.go who orders
+// each makes of the table, record.go and restore.go how the table is on disk, log.go who orders
 // the changes, sighted.go what one process sees beside them, snapshot.go what
 // readers get. Logs are Memory and catalog/local (bbolt, one master).
 package catalog
