@@ -156,11 +156,13 @@ func (r *Replica) ask(ctx context.Context, in catalog.Intent) (found map[string]
 		}
 		wg.Go(func() {
 			page, err := r.look(ctx, h, in.ID)
+			if err != nil {
+				r.blameFor(h, err) // which tells the catalog: not under the lock
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case err != nil:
-				r.blameFor(h, err)
 				silent.add(h, err)
 			case len(page.Items) > 0 && page.Items[0].ID == in.ID:
 				found[h] = page.Items[0].Revision
