@@ -32,7 +32,7 @@ func (f *storeFault) worked(log *slog.Logger, now time.Time) {
 }
 
 // failed notes an error of the store.
-func (f *storeFault) failed(log *slog.Logger, id uint64, err error, now time.Time) {
+func (f *storeFault) failed(log *slog.Logger, err error, now time.Time) {
 	text := err.Error()
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		text = errno.Error()
@@ -41,7 +41,7 @@ func (f *storeFault) failed(log *slog.Logger, id uint64, err error, now time.Tim
 	defer f.mu.Unlock()
 	f.last = now
 	if f.text != text {
-		log.Error("the store failed", "id", id, "err", err)
+		log.Error("the store failed", "err", err)
 		f.text = text
 	}
 }

@@ -27,7 +27,7 @@ func TestStoreFaultStays(t *testing.T) {
 	full := func(id uint64) error { return fmt.Errorf("store: vector %d: %w", id, syscall.ENOSPC) }
 	require.Empty(t, s.problem())
 	for id := range uint64(5) {
-		s.fault.failed(l, id, full(id), now)
+		s.fault.failed(l, full(id), now)
 		now = now.Add(faultQuiet / 2)
 		s.fault.worked(l, now)
 		require.Equal(t, "its disk: no space left on device", s.problem())
@@ -39,6 +39,6 @@ func TestStoreFaultStays(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "the store failed"), log.String())
 	require.Equal(t, 1, strings.Count(log.String(), "works again"), log.String())
 
-	s.fault.failed(l, 1, fmt.Errorf("%s", strings.Repeat("ä", 400)), now)
+	s.fault.failed(l, fmt.Errorf("%s", strings.Repeat("ä", 400)), now)
 	require.LessOrEqual(t, len(s.problem()), 255)
 }

@@ -76,24 +76,28 @@ func (h v2) revision(id, held uint64, err error) (structs.RevisionResponse, erro
 	return structs.RevisionResponse{Revision: held}, nil
 }
 
-// storeFailed logs what the store says and returns what to tell the caller.
+// storeFailed logs what the store says of a vector and returns what to tell the caller.
 func (h v2) storeFailed(id uint64, err error) structs.QueryFailure {
 	if errors.Is(err, store.ErrClash) || h.s.store.IsDamaged(id) { // of this vector alone
 		h.s.log.Debug("the store refused a vector", "id", id, "err", err)
 	} else {
-		h.s.fault.failed(h.s.log, id, err, time.Now())
+		h.s.fault.failed(h.s.log.With("id", id), err, time.Now())
 	}
-	why := "its log says why"
-	if errno := syscall.Errno(0); errors.As(err, &errno) {
-		why = errno.Error()
-	}
-	message := fmt.Sprintf("vector %d: the store of %s failed: %s", id, h.s.cfg.Addr, why)
+	message := fmt.Sprintf("vector %d: the store of %s failed: %s", id, h.s.cfg.Addr, storeReason(err))
 	if errors.Is(err, store.ErrClash) {
 		message = err.Error()
 	}
 	f := fail(structs.QUERY_FAILED, message, h.s.cfg.Addr).QueryFailure
 	f.Vectors, f.VectorsTotal = []uint64{id}, 1
 	return f
+}
+
+// storeReason is as much of an error of the store as callers are told.
+func storeReason(err error) string {
+	if errno := syscall.Errno(0); errors.As(err, &errno) {
+		return errno.Error()
+	}
+	return "its log says why"
 }
 
 // SlaveFetch reads one vector with its revision.
@@ -125,7 +129,9 @@ func (h v2) SlaveInventory(ctx context.Context, arg structs.InventoryRequest) (s
 	}
 	items, more, err := h.s.store.Inventory(arg.FirstId, limit)
 	if err != nil {
-		return structs.InventoryResponse{Status: structs.QUERY_FAILED, Failure: h.storeFailed(arg.FirstId, err)}, nil
+		h.s.fault.failed(h.s.log, err, time.Now())
+		message := fmt.Sprintf("the store of %s cannot be listed: %s", h.s.cfg.Addr, storeReason(err))
+		return structs.InventoryResponse{Status: structs.QUERY_FAILED, Failure: fail(structs.QUERY_FAILED, message, h.s.cfg.Addr).QueryFailure}, nil
 	}
 	page := structs.InventoryPage{Instance: h.s.instance, More: more, Items: make([]structs.InventoryItem, len(items))}
 	for i, it := range items {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"starfish/store"
+	"starfish/structs"
 )
 
 // TestStoreFaultIsLoggedOnce: a full disk is told to each writer, and to the log
@@ -42,4 +43,24 @@ func TestStoreFaultIsLoggedOnce(t *testing.T) {
 	h.storeFailed(4, full)
 	require.Equal(t, 2, strings.Count(log.String(), "no space left"))
 	require.Equal(t, 1, strings.Count(log.String(), "works again"))
+}
+
+// TestInventoryFailureNamesNoVector: what cannot be listed is the store, and no
+// vector is to blame for that.
+func TestInventoryFailureNamesNoVector(t *testing.T) {
+	var log bytes.Buffer
+	vectors, err := store.Open(filepath.Join(t.TempDir(), "vectors.db"), store.Config{})
+	require.NoError(t, err)
+	require.NoError(t, vectors.Close())
+	h := v2{&Slave{store: vectors, cfg: Config{Addr: a}, log: slog.New(slog.NewTextHandler(&log, nil))}}
+	res, err := h.SlaveInventory(t.Context(), structs.InventoryRequest{})
+	require.NoError(t, err)
+	require.Equal(t, structs.QUERY_FAILED, res.Status)
+	require.Equal(t, fmt.Sprintf("the store of %s cannot be listed: its log says why", a), res.Failure.Message)
+	require.Equal(t, machineNames(a), res.Failure.FailedMachines)
+	require.Empty(t, res.Failure.Vectors)
+	require.Zero(t, res.Failure.VectorsTotal)
+	require.Contains(t, h.s.problem(), "its disk: ")
+	require.Contains(t, log.String(), "the store failed")
+	require.NotContains(t, log.String(), " id=")
 }
