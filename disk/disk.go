@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -42,6 +43,7 @@ type File struct {
 	path string
 	db   *bbolt.DB
 	log  *slog.Logger
+	told sync.Map // texts of panics that are in the log, with their stacks
 }
 
 // Open opens the file at path, which it makes where there is none, with its
@@ -123,10 +125,20 @@ func (f *File) guard(err *error) func() {
 	return func() {
 		debug.SetPanicOnFault(old)
 		if p := recover(); p != nil {
-			f.log.Error("disk: reading failed", "path", f.path, "panic", p, "stack", string(debug.Stack()))
 			*err = fmt.Errorf("%w: %s: %v", ErrDamaged, f.path, p)
+			f.tell(fmt.Sprint(p))
 		}
 	}
+}
+
+// tell logs a panic, each text of one once: who reads a damaged page reads it
+// again and again. There are about as many texts as there are pages.
+func (f *File) tell(text string) {
+	if _, again := f.told.LoadOrStore(text, true); again {
+		f.log.Debug("disk: reading failed", "path", f.path, "panic", text)
+		return
+	}
+	f.log.Error("disk: reading failed", "path", f.path, "panic", text, "stack", string(debug.Stack()))
 }
 
 // Path is where the file is.

@@ -1,9 +1,12 @@
 package disk
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -52,10 +55,16 @@ func TestOneProcessAFile(t *testing.T) {
 }
 
 func TestAPanicInATransactionIsDamage(t *testing.T) {
-	f, err := Open(filepath.Join(t.TempDir(), "f.db"), Options{})
+	var log bytes.Buffer
+	f, err := Open(filepath.Join(t.TempDir(), "f.db"), Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	defer f.Close()
-	require.ErrorIs(t, f.View(func(*bbolt.Tx) error { panic("a page that is none") }), ErrDamaged)
+	for range 3 {
+		require.ErrorIs(t, f.View(func(*bbolt.Tx) error { panic("a page that is none") }), ErrDamaged)
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "a page that is none"), "in the log")
+	require.ErrorIs(t, f.View(func(*bbolt.Tx) error { panic("another page") }), ErrDamaged)
+	require.Contains(t, log.String(), "another page")
 }
 
 func TestGroupSharesCommits(t *testing.T) {

@@ -120,6 +120,19 @@ func TestOpenRefuses(t *testing.T) {
 		require.ErrorIs(t, err, ErrFormat)
 		require.ErrorContains(t, err, "starfish vectors 2")
 	})
+	t.Run("FormatOfADamagedPage", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "v.db")
+		require.NoError(t, openStore(t, path).Close())
+		db, err := bbolt.Open(path, 0o600, nil)
+		require.NoError(t, err)
+		require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
+			return tx.Bucket(metaBucket).Put(formatKey, bytes.Repeat([]byte{'x'}, 20_000))
+		}))
+		require.NoError(t, db.Close())
+		_, err = Open(path, Config{})
+		require.ErrorIs(t, err, ErrFormat)
+		require.Less(t, len(err.Error())-len(path), 300)
+	})
 	t.Run("CutShort", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "v.db")
 		s := openStore(t, path)

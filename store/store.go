@@ -90,7 +90,7 @@ func (s *Store) checkFormat() error {
 		if meta := tx.Bucket(metaBucket); meta != nil {
 			found = string(meta.Get(formatKey))
 		} else if name, _ := tx.Cursor().First(); name != nil {
-			found = fmt.Sprintf("bucket %q", name)
+			found = fmt.Sprintf("bucket %.64q", name)
 		}
 		return nil
 	})
@@ -98,7 +98,7 @@ func (s *Store) checkFormat() error {
 	case err != nil || found == format:
 		return err
 	case found != "":
-		return fmt.Errorf("%w: %s: %s, this program reads %q", ErrFormat, s.file.Path(), found, format)
+		return fmt.Errorf("%w: %s: %.80s, this program reads %q", ErrFormat, s.file.Path(), found, format)
 	}
 	return s.file.Update(func(tx *bbolt.Tx) error {
 		if _, err := tx.CreateBucketIfNotExists(vectorsBucket); err != nil {

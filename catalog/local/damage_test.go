@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
 
 	"starfish/catalog"
 )
@@ -45,4 +46,23 @@ func TestDamagedFile(t *testing.T) {
 		clear(b[at : at+page])
 		_, _ = try(b) // one that is not in use does no harm
 	}
+}
+
+// TestDamageIsToldShortly: a damaged page can show a key of any length, and the
+// error is a line for people all the same.
+func TestDamageIsToldShortly(t *testing.T) {
+	c, path := cluster(t)
+	require.NoError(t, c.Close())
+	db, err := bbolt.Open(path, 0o600, nil)
+	require.NoError(t, err)
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
+		return bucket(tx, catalog.SlotSlaves).Put(bytes.Repeat([]byte{0xab}, 20_000), []byte{1})
+	}))
+	require.NoError(t, db.Close())
+	_, err = Open(path, Config{})
+	require.ErrorIs(t, err, catalog.ErrForeign)
+	require.ErrorContains(t, err, path)
+	require.ErrorContains(t, err, "damaged: slots abab")
+	require.ErrorContains(t, err, "20000 bytes")
+	require.Less(t, len(err.Error())-len(path), 300)
 }

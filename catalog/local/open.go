@@ -152,7 +152,8 @@ func load(file *disk.File) (*catalog.Table, error) {
 					return nil
 				}
 				if err := table.Restore(catalog.Record{Space: space, Key: k, Value: v}); err != nil {
-					return fmt.Errorf("%w: damaged: %s %x: %w", catalog.ErrForeign, space, k, err)
+					// A damaged page shows keys of many megabytes.
+					return fmt.Errorf("%w: damaged: %s %.32x (%d bytes): %w", catalog.ErrForeign, space, k, len(k), err)
 				}
 				return nil
 			})
