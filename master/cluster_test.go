@@ -11,20 +11,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"starfish/catalog"
+	"starfish/node"
 	"starfish/rpc"
 	"starfish/structs"
 )
 
 func TestConfigFaultsAreJoined(t *testing.T) {
-	err := Config{Port: 70000, Replicas: 99, HopTimeout: -1, Coordinator: "me", Balance: "x", Portmap: "y"}.Check()
-	for _, want := range []string{"--data", "70000", "99", "negative", `"me"`, `"x"`, `"y"`} {
+	err := Config{Port: 70000, Replicas: 99, HopTimeout: -1, Coordinator: "me", Balance: "x"}.Check()
+	for _, want := range []string{"--data", "70000", "99", "negative", `"me"`, `"x"`} {
 		require.ErrorContains(t, err, want)
 	}
 	require.NoError(t, Config{Data: "d"}.Check())
 	_, err = New(Config{Data: t.TempDir(), NoOverlap: true, Replicas: 2})
 	require.ErrorContains(t, err, "overlap")
 
-	cfg := Config{Data: t.TempDir(), unregistered: true, Logger: testLogger(), Port: AnyPort}
+	cfg := Config{Data: t.TempDir(), Portmap: node.PortmapperNone, Logger: testLogger(), Port: AnyPort}
 	m, err := New(cfg)
 	require.NoError(t, err)
 	_, err = New(cfg)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"starfish/catalog"
+	"starfish/node"
 	"starfish/peer"
 	"starfish/portmap"
 	"starfish/router"
@@ -28,16 +29,16 @@ const (
 )
 
 // AnyPort as Config.Port listens on a free port of the system's choice.
-const AnyPort = -1
+const AnyPort = node.AnyPort
 
 // Config is how a master runs. The zero value but for Data is the default.
 type Config struct {
-	Data     string         // directory of the catalog; must be set
-	Listen   []netip.Addr   // addresses to listen on besides 127.0.0.1
-	Port     int            // 0: DefaultPort; AnyPort: a free one
-	Allow    []netip.Prefix // who may change something, besides loopback
-	Portmap  string         // "auto" (also ""): use the host's portmapper, else serve one; "off"
-	Replicas int            // holders of a vector that the put does not pin; 0: 2
+	Data     string          // directory of the catalog; must be set
+	Listen   []netip.Addr    // addresses to listen on besides 127.0.0.1
+	Port     int             // 0: DefaultPort; AnyPort: a free one
+	Allow    []netip.Prefix  // who may change something, besides loopback
+	Portmap  node.Portmapper // zero: use the host's portmapper, else serve one
+	Replicas int             // holders of a vector that the put does not pin; 0: 2
 
 	HopTimeout    time.Duration // how long a slave may stay silent; 0: 1 s
 	ProbeInterval time.Duration // between two looks at each slave; 0: HopTimeout
@@ -49,6 +50,8 @@ type Config struct {
 	NoOverlap   bool   // refuse a second holder of a vector
 	Seed        uint64 // replays the master's choices from its start; 0: drawn
 
+	Network node.Network // where the master listens; nil: node.System
+
 	Release string       // shown by MASTER_STATUS
 	Logger  *slog.Logger // nil: slog.Default()
 
@@ -58,11 +61,10 @@ type Config struct {
 	policy router.Policy // Coordinator, read once
 
 	// For tests.
-	unregistered bool                                  // leave the host's portmapper alone
-	settle       time.Duration                         // after its start, for slaves to register again; 0: two of their rounds
-	nodes        int64                                 // see delegate.Config
-	wrap         func(catalog.Catalog) catalog.Catalog // nil: the catalog as it is
-	lookup       func(ctx context.Context, host string) ([]netip.Addr, error)
+	settle time.Duration                         // after its start, for slaves to register again; 0: two of their rounds
+	nodes  int64                                 // see delegate.Config
+	wrap   func(catalog.Catalog) catalog.Catalog // nil: the catalog as it is
+	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
 // Check returns all that is wrong with the configuration, joined.
@@ -112,9 +114,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Balance != "" && c.Balance != "random" {
 		fault("balance %q is not known: random", c.Balance)
-	}
-	if c.Portmap != "" && c.Portmap != "auto" && c.Portmap != "off" {
-		fault("portmap %q is neither auto nor off", c.Portmap)
 	}
 	if c.lookup == nil {
 		c.lookup = lookup

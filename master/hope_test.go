@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"starfish/catalog"
+	"starfish/node"
 	"starfish/rpc"
 	"starfish/structs"
 )
@@ -66,7 +67,7 @@ func TestVerdictBesideThePlan(t *testing.T) {
 				defer func() { srv.Close(); <-served }()
 
 				cat := &pausing{}
-				m, err := New(Config{Data: t.TempDir(), unregistered: true, Logger: testLogger(),
+				m, err := New(Config{Data: t.TempDir(), Portmap: node.PortmapperNone, Logger: testLogger(),
 					wrap: func(c catalog.Catalog) catalog.Catalog { cat.Catalog = c; return cat },
 					Dial: func(context.Context, string, uint32) (*rpc.Client, error) {
 						ours, theirs := net.Pipe()

@@ -22,6 +22,7 @@ import (
 	"starfish/master/delegate"
 	"starfish/master/health"
 	"starfish/master/replica"
+	"starfish/node"
 	"starfish/peer"
 	"starfish/portmap"
 	"starfish/rpc"
@@ -35,20 +36,17 @@ type Master struct {
 	cat  catalog.Catalog
 	pool *peer.Pool
 	srv  *rpc.Server
+	node *node.Node
+	may  node.Callers  // who may change the cluster
 	turn chan struct{} // held by the one who changes what C handlers hold
 
 	queries *delegate.Delegate
 	writes  *replica.Replica
 	health  *health.Health
 
-	stop  context.CancelFunc // ends all background work
-	ctx   context.Context    // of all background work
-	bg    sync.WaitGroup
-	ready chan struct{}
-
-	mu     sync.Mutex
-	addr   net.Addr       // the first that is listened on; nil before Run
-	mapper portmap.Status // the host's portmapper
+	stop context.CancelFunc // ends all background work
+	ctx  context.Context    // of all background work
+	bg   sync.WaitGroup
 }
 
 // New checks the configuration and opens the catalog; Run serves it. A Master
@@ -63,19 +61,20 @@ func New(cfg Config) (*Master, error) {
 		return nil, fmt.Errorf("master: open the catalog: %w", err)
 	}
 	m := &Master{
-		cfg:   cfg,
-		log:   cfg.Logger,
-		cat:   cat,
-		pool:  peer.New(peer.Config{HopTimeout: cfg.HopTimeout, Logger: cfg.Logger, Dial: cfg.Dial}),
-		srv:   rpc.NewServer(rpc.ServerConfig{Logger: cfg.Logger}),
-		turn:  make(chan struct{}, 1),
-		ready: make(chan struct{}),
+		cfg:  cfg,
+		log:  cfg.Logger,
+		cat:  cat,
+		pool: peer.New(peer.Config{HopTimeout: cfg.HopTimeout, Logger: cfg.Logger, Dial: cfg.Dial}),
+		srv:  rpc.NewServer(rpc.ServerConfig{Logger: cfg.Logger}),
+		turn: make(chan struct{}, 1),
+		may:  node.NewCallers(cfg.Allow),
 	}
 	if cfg.wrap != nil {
 		m.cat = cfg.wrap(cat)
 	}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.wire()
+	m.node = node.New(m.body())
 	structs.RegisterMasterProgMasterV1(m.srv, v1{m})
 	structs.RegisterMasterProgMasterV2(m.srv, v2{m})
 	return m, nil
@@ -117,78 +116,27 @@ func (o openWrites) Waits(in catalog.Intent, snap *catalog.Snapshot) ([]string, 
 // Ready is closed once the master is listening, registered with the portmapper,
 // and has looked for every known slave. Queries and writes wait for those that
 // may only not have registered again yet.
-func (m *Master) Ready() <-chan struct{} { return m.ready }
+func (m *Master) Ready() <-chan struct{} { return m.node.Ready() }
 
 // Addr is the first address that the master listens on, nil before Run.
-func (m *Master) Addr() net.Addr {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.addr
-}
+func (m *Master) Addr() net.Addr { return m.node.Addr() }
 
 // Portmapper says which portmapper the host has and what the user should know
-// about it; zero before Ready, and with Config.Portmap "off".
-func (m *Master) Portmapper() portmap.Status {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.mapper
-}
+// about it; zero before Ready, and where Config.Portmap is not PortmapperAuto.
+func (m *Master) Portmapper() portmap.Status { return m.node.Portmapper() }
 
 // Run serves until ctx ends, drains the calls in flight and closes the catalog.
 // It returns nil at a clean end.
 func (m *Master) Run(ctx context.Context) error {
-	socks, err := listen(ctx, m.cfg.Listen, m.cfg.Port)
-	if err != nil {
+	if err := m.node.Listen(ctx); err != nil {
 		return errors.Join(err, m.Close())
 	}
-	m.mu.Lock()
-	m.addr = socks.tcp[0].Addr()
-	m.mu.Unlock()
-
 	for _, s := range m.cat.Snapshot().Slaves() {
 		m.health.Watch(s.Addr)
 	}
 	m.writes.Start()
 	m.writes.Wake()
-
-	failed := make(chan error, len(socks.tcp)+len(socks.udp))
-	var serving sync.WaitGroup
-	for _, l := range socks.tcp {
-		serving.Go(func() { failed <- m.srv.Serve(l) })
-	}
-	for _, c := range socks.udp {
-		serving.Go(func() { failed <- m.srv.ServePacket(c) })
-	}
-	door := m.register(ctx, socks)
-	m.bg.Go(func() { m.announce(door) })
-
-	select {
-	case <-ctx.Done():
-	case err = <-failed:
-		err = fmt.Errorf("master: serve: %w", err)
-	}
-	door.leave()
-	drain, cancel := context.WithTimeout(context.Background(), m.cfg.DrainTimeout)
-	defer cancel()
-	if m.srv.Shutdown(drain) != nil {
-		m.log.Warn("calls in flight were cut off at shutdown")
-		m.srv.Close()
-	}
-	serving.Wait()
-	door.close()
-	return errors.Join(err, m.Close())
-}
-
-// announce closes Ready when all is up.
-func (m *Master) announce(door *door) {
-	select {
-	case <-door.ready():
-	case <-m.ctx.Done():
-		return
-	}
-	if m.health.LookAround(m.ctx); m.ctx.Err() == nil {
-		close(m.ready)
-	}
+	return errors.Join(m.node.Run(ctx), m.Close())
 }
 
 // Close ends a Master at once. Run does it by itself.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"starfish/node"
 	"starfish/rows"
 	"starfish/rpc"
 	"starfish/slave"
@@ -48,7 +49,7 @@ func (r *realSlaves) dial(ctx context.Context, machine string, _ uint32) (*rpc.C
 
 func (r *realSlaves) start(addr string) {
 	s, err := slave.New(slave.Config{Addr: addr, Port: slave.AnyPort, Master: "127.0.0.1", Data: filepath.Join(r.dir, addr),
-		HopTimeout: cmp.Or(r.hop, testHop), JoinInterval: 100 * time.Millisecond, NoPortmap: true, Logger: testLogger(), Dial: r.dial, DialMaster: r.join})
+		HopTimeout: cmp.Or(r.hop, testHop), JoinInterval: 100 * time.Millisecond, Portmap: node.PortmapperNone, Logger: testLogger(), Dial: r.dial, DialMaster: r.join})
 	require.NoError(r.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -37,7 +37,7 @@ func overUDP(ctx context.Context) bool {
 
 // MasterPut stores a vector.
 func (h v2) MasterPut(ctx context.Context, req structs.PutRequest) (structs.PutResponse, error) {
-	if !h.m.mayChange(ctx) {
+	if !h.m.may.Allow(ctx) {
 		return putResponse(0, h.m.denied(ctx, fmt.Sprint("put ", req.Id))), nil
 	}
 	put, err := putOf(req)
@@ -49,7 +49,7 @@ func (h v2) MasterPut(ctx context.Context, req structs.PutRequest) (structs.PutR
 
 // MasterDelete makes an id unknown.
 func (h v2) MasterDelete(ctx context.Context, id uint64) (structs.PutResponse, error) {
-	if !h.m.mayChange(ctx) {
+	if !h.m.may.Allow(ctx) {
 		return putResponse(0, h.m.denied(ctx, fmt.Sprint("delete ", id))), nil
 	}
 	return putResponse(h.m.writes.Erase(ctx, id)), nil
@@ -84,7 +84,7 @@ func (h v2) MasterMembers(ctx context.Context, req structs.MembersRequest) (stru
 
 // MasterJoin makes a slave a member of the cluster.
 func (h v2) MasterJoin(ctx context.Context, req structs.JoinRequest) (structs.JoinResponse, error) {
-	if !h.m.mayChange(ctx) {
+	if !h.m.may.Allow(ctx) {
 		return structs.NewJoinResponseFailure(wire.Encode(h.m.denied(ctx, "join "+string(req.Addr)))), nil
 	}
 	return h.m.join(ctx, req), nil
@@ -92,7 +92,7 @@ func (h v2) MasterJoin(ctx context.Context, req structs.JoinRequest) (structs.Jo
 
 // MasterChange makes an administrative change.
 func (h v2) MasterChange(ctx context.Context, req structs.ChangeRequest) (structs.ChangeResponse, error) {
-	if !h.m.mayChange(ctx) {
+	if !h.m.may.Allow(ctx) {
 		return structs.NewChangeResponseFailure(wire.Encode(h.m.denied(ctx, changeName(req.Kind)))), nil
 	}
 	return h.m.administer(ctx, req), nil

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"starfish/catalog"
+	"starfish/node"
 	"starfish/rows"
 	"starfish/rpc"
 	"starfish/structs"
@@ -46,7 +47,7 @@ func testLogger() *slog.Logger {
 func newWorld(t testing.TB, change func(*Config), addrs ...string) *world {
 	w := &world{fleet: newFleet(t, addrs...), t: t}
 	w.cfg = Config{Data: t.TempDir(), Port: AnyPort, HopTimeout: testHop, ProbeInterval: 50 * time.Millisecond,
-		Logger: testLogger(), Dial: w.dial, unregistered: true}
+		Logger: testLogger(), Dial: w.dial, Portmap: node.PortmapperNone}
 	if change != nil {
 		change(&w.cfg)
 	}

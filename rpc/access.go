@@ -26,18 +26,25 @@ type AccessRule struct {
 	Deny AuthStat // what the call is denied with, AUTH_TOOWEAK as a rule; AUTH_OK, which is zero: it is allowed
 }
 
+// Access looks a call up in an access list: it is what the first rule says that
+// matches, AUTH_OK for allowed, and AUTH_TOOWEAK where none does. It is for servers
+// whose refusal is a result of their own; ServerConfig.Access refuses by itself.
+func Access(rules []AccessRule, c *Call) AuthStat {
+	addrs := callerAddrs(c)
+	for i := range rules {
+		if r := &rules[i]; r.matches(c, addrs) {
+			return r.Deny
+		}
+	}
+	return AUTH_TOOWEAK
+}
+
 // access looks c up in the access list, and logs who is denied.
 func (s *Server) access(c *Call) AuthStat {
 	if len(s.cfg.Access) == 0 {
 		return AUTH_OK
 	}
-	stat, addrs := AUTH_TOOWEAK, callerAddrs(c)
-	for i := range s.cfg.Access {
-		if r := &s.cfg.Access[i]; r.matches(c, addrs) {
-			stat = r.Deny
-			break
-		}
-	}
+	stat := Access(s.cfg.Access, c)
 	if stat == AUTH_OK {
 		return AUTH_OK
 	}

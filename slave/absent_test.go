@@ -19,7 +19,7 @@ func lacking(t *testing.T) (f *fleet, l structs.MachineVecList, want []structs.A
 	require.NoError(t, err)
 	_, err = f.slaves[c].store.Delete(20, 9)
 	require.NoError(t, err)
-	l = list(node{a, 0}, node{a, 1}, node{b, 10}, node{b, 98}, node{c, 99}, node{c, 20}, node{c, 21})
+	l = list(item{a, 0}, item{a, 1}, item{b, 10}, item{b, 98}, item{c, 99}, item{c, 20}, item{c, 21})
 	return f, l, []structs.AbsentVector{{Id: 0, Revision: 7}, {Id: 20, Revision: 9}, {Id: 98}, {Id: 99}}
 }
 
@@ -42,7 +42,7 @@ func TestAbsentIsNamed(t *testing.T) {
 
 		for _, strategy := range []structs.RangeStrategy{structs.RANGE_CHAIN, structs.RANGE_FAN_OUT} {
 			co, err := f.v2(at).Coordinate(t.Context(), structs.Coordinate2Args{
-				Ranges: []structs.RangePlan{{List: l, Strategy: strategy}, {List: list(node{b, 10}, node{b, 98}), Strategy: strategy}}, MaxAbsent: 5})
+				Ranges: []structs.RangePlan{{List: l, Strategy: strategy}, {List: list(item{b, 10}, item{b, 98}), Strategy: strategy}}, MaxAbsent: 5})
 			require.NoError(t, err)
 			require.Equal(t, structs.QUERY_OK, co.Status, "%+v", co.Failure)
 			require.Equal(t, []structs.AbsentVector{{Id: 0, Revision: 7}, {Id: 20, Revision: 9}, {Id: 98}, {Id: 98}, {Id: 99}}, ascending(co.Result.Absent))
@@ -70,14 +70,14 @@ func TestTooManyAbsent(t *testing.T) {
 	v1, err := f.v1(b).HandleQuery(t.Context(), structs.HandleQueryArgs{List: l})
 	require.NoError(t, err)
 	require.Equal(t, b, v1.FailedMachine)
-	co, err := f.v1(a).Coordinate(t.Context(), structs.CoordinateArgs{Ranges: []structs.MachineVecList{list(node{a, 0})}})
+	co, err := f.v1(a).Coordinate(t.Context(), structs.CoordinateArgs{Ranges: []structs.MachineVecList{list(item{a, 0})}})
 	require.NoError(t, err)
 	require.Equal(t, machineNames(a), co.FailedMachines)
 
 	// A bound above all others is no way to a larger answer, and a datagram has its own.
-	var many []node
+	var many []item
 	for id := range uint64(structs.MAX_ABSENT + 1) {
-		many = append(many, node{a, 1000 + id})
+		many = append(many, item{a, 1000 + id})
 	}
 	for network, fits := range map[string]int{"tcp": structs.MAX_ABSENT, "udp": 64} {
 		v2 := structs.NewSlaveProgSlaveV2Client(f.client(network, a))
@@ -105,7 +105,7 @@ func TestAbsentBesideACHandler(t *testing.T) {
 	f.put(b, 2, 2)
 	h := f.handler(c, 1, map[structs.VecT]structs.VecT{3: bits(3)})
 	l := func() structs.MachineVecList {
-		return list(node{a, 1}, node{a, 5}, node{c, 3}, node{b, 2}, node{b, 6})
+		return list(item{a, 1}, item{a, 5}, item{c, 3}, item{b, 2}, item{b, 6})
 	}
 	for _, strategy := range []structs.RangeStrategy{structs.RANGE_CHAIN, structs.RANGE_FAN_OUT} {
 		for _, at := range []string{a, b} {

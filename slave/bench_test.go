@@ -13,7 +13,7 @@ import (
 // three machines, all in this process.
 func BenchmarkHandleQuery(b *testing.B) {
 	f := newFleet(b, a, "127.0.0.3", c)
-	nodes := []node{{a, 1}, {"127.0.0.3", 2}, {c, 3}}
+	nodes := []item{{a, 1}, {"127.0.0.3", 2}, {c, 3}}
 	for _, n := range nodes {
 		f.put(n.machine, n.id, uint32(n.id))
 	}

@@ -99,6 +99,14 @@ func (c *cluster) run(ctx context.Context) {
 	<-c.turn
 }
 
+// settled waits for the first attempt to join.
+func (c *cluster) settled(ctx context.Context) {
+	select {
+	case <-c.tried:
+	case <-ctx.Done():
+	}
+}
+
 // refresh asks the master for the list of machines as it is now: who named an
 // unknown one may know more than we do. Calls are kept refreshInterval apart.
 func (c *cluster) refresh(ctx context.Context) {

@@ -37,7 +37,7 @@ func TestForgedListDialsNobody(t *testing.T) {
 			f.start(tt.cfg)
 			f.put(a, 1, 1)
 			accepted := f.hang(stranger)
-			l := list(node{a, 1}, node{stranger, 1}, node{a, 1})
+			l := list(item{a, 1}, item{stranger, 1}, item{a, 1})
 			r, err := f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: l})
 			require.NoError(t, err)
 			require.Equal(t, structs.QueryReturnValue{FailedMachine: stranger}, r)
@@ -49,7 +49,7 @@ func TestForgedListDialsNobody(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, structs.QUERY_FAILED, r2.Status)
 			require.Equal(t, machineNames(stranger), r2.Failure.FailedMachines)
-			co, err := f.v1(a).Coordinate(t.Context(), structs.CoordinateArgs{Ranges: []structs.MachineVecList{l, list(node{a, 1})}})
+			co, err := f.v1(a).Coordinate(t.Context(), structs.CoordinateArgs{Ranges: []structs.MachineVecList{l, list(item{a, 1})}})
 			require.NoError(t, err)
 			require.Equal(t, machineNames(stranger), co.FailedMachines)
 			require.Zero(t, accepted.Load())
@@ -65,7 +65,7 @@ func TestAllowedMachineWithoutMaster(t *testing.T) {
 	f.put(a, 1, 1)
 	f.put(b, 2, 2)
 	h := f.handler(c, 1, map[structs.VecT]structs.VecT{3: bits(3)})
-	l := list(node{b, 2}, node{c, 3}, node{a, 1})
+	l := list(item{b, 2}, item{c, 3}, item{a, 1})
 	for range 2 {
 		co, err := f.v1(a).Coordinate(t.Context(), structs.CoordinateArgs{Ranges: []structs.MachineVecList{l}})
 		require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestNewMemberIsAskedFor(t *testing.T) {
 	f.start(Config{Addr: b})
 	f.put(b, 1, 1)
 	before := f.joins.Load()
-	r, err := f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: list(node{b, 1})})
+	r, err := f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: list(item{b, 1})})
 	require.NoError(t, err)
 	require.Equal(t, structs.QueryReturnValue{Vector: bits(1)}, r)
 	require.Equal(t, before+1, f.joins.Load())
@@ -200,24 +200,11 @@ func TestOwnAddresses(t *testing.T) {
 	f.start(Config{Addr: "127.0.0.1"})
 	f.put("127.0.0.1", 1, 1)
 	for _, name := range []string{"127.0.0.1", "localhost", "::ffff:127.0.0.1"} {
-		r, err := f.v1("127.0.0.1").HandleQuery(t.Context(), structs.HandleQueryArgs{List: list(node{name, 1})})
+		r, err := f.v1("127.0.0.1").HandleQuery(t.Context(), structs.HandleQueryArgs{List: list(item{name, 1})})
 		require.NoError(t, err)
 		require.Equal(t, structs.QueryReturnValue{Vector: bits(1)}, r, name)
 	}
 	require.Zero(t, f.dialed("localhost"))
-
-	all := &sockets{addrs: []netip.Addr{netip.IPv4Unspecified()}}
-	require.True(t, all.owns(netip.MustParseAddr("127.0.0.77")))
-	require.False(t, all.owns(netip.MustParseAddr("::1")))
-	require.False(t, all.owns(netip.MustParseAddr("192.0.2.1")))
-	ifaces, err := net.InterfaceAddrs()
-	require.NoError(t, err)
-	for _, i := range ifaces {
-		ip, _ := netip.AddrFromSlice(i.(*net.IPNet).IP)
-		require.Equal(t, ip.Unmap().Is4(), all.owns(ip.Unmap()))
-	}
-	one := &sockets{addrs: []netip.Addr{netip.MustParseAddr(a)}}
-	require.False(t, one.owns(netip.MustParseAddr(b)), "a sibling at the same port")
 }
 
 // TestMembersByAnyName: what counts is the address.
@@ -259,19 +246,6 @@ func TestConfig(t *testing.T) {
 	err := Config{Port: -7, Addr: "::"}.Check()
 	require.ErrorContains(t, err, "port -7")
 	require.ErrorContains(t, err, "data directory", "all faults at once")
-}
-
-func TestListenRefuses(t *testing.T) {
-	_, err := listen(t.Context(), "192.0.2.1", nil, AnyPort)
-	require.ErrorContains(t, err, "not one of this host")
-	s, err := listen(t.Context(), a, nil, AnyPort)
-	require.NoError(t, err)
-	defer s.close()
-	_, err = listen(t.Context(), a, nil, int(s.port))
-	require.ErrorContains(t, err, "another slave")
-	other, err := listen(t.Context(), b, []netip.Addr{netip.MustParseAddr(b)}, int(s.port))
-	require.NoError(t, err, "a sibling with its own address")
-	other.close()
 }
 
 func TestMasterTakesNoPort(t *testing.T) {

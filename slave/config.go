@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"starfish/node"
 	"starfish/peer"
 	"starfish/portmap"
 	"starfish/rpc"
@@ -37,7 +38,7 @@ const (
 )
 
 // AnyPort as Config.Port listens on a free port of the system's choice.
-const AnyPort = -1
+const AnyPort = node.AnyPort
 
 // Config is how a slave runs. The zero value but for Data is the default.
 type Config struct {
@@ -51,10 +52,11 @@ type Config struct {
 	Allow        []netip.Prefix // who may change vectors, besides loopback and the master
 	AllowMachine []netip.Prefix // machines that a list may name, besides those of the cluster
 
-	HopTimeout   time.Duration // how long another machine may stay silent; 0: 1 s
-	JoinInterval time.Duration // between two calls to the master; 0: 3 s
-	DrainTimeout time.Duration // for calls in flight at the end of Run; 0: 5 s
-	NoPortmap    bool          // do not register with the host's portmapper
+	HopTimeout   time.Duration   // how long another machine may stay silent; 0: 1 s
+	JoinInterval time.Duration   // between two calls to the master; 0: 3 s
+	DrainTimeout time.Duration   // for calls in flight at the end of Run; 0: 5 s
+	Portmap      node.Portmapper // a slave registers with the host's portmapper, and never serves one
+	Network      node.Network    // where the slave listens; nil: node.System
 
 	Logger *slog.Logger // nil: slog.Default()
 

@@ -17,16 +17,16 @@ func TestCoordinate(t *testing.T) {
 	f.put(b, 2, 3, 4, 5, 2000)
 	f.put(c, 3, 1, 5, 1000, 3_000_000)
 	f.put(c, 4)
-	whole := list(node{a, 1}, node{b, 2}, node{c, 3})
+	whole := list(item{a, 1}, item{b, 2}, item{c, 3})
 	for _, tt := range []struct {
 		name   string
 		ranges []structs.MachineVecList
 		want   []uint32
 	}{
 		{"one range", []structs.MachineVecList{whole}, []uint32{1, 2, 3, 4, 5, 1000, 2000, 3_000_000}},
-		{"two", []structs.MachineVecList{list(node{a, 1}, node{b, 2}), list(node{c, 3})}, []uint32{1, 5, 1000}},
-		{"three", []structs.MachineVecList{list(node{b, 2}), whole, list(node{a, 1}, node{c, 3})}, []uint32{3, 5}},
-		{"an empty vector", []structs.MachineVecList{whole, list(node{c, 4})}, nil},
+		{"two", []structs.MachineVecList{list(item{a, 1}, item{b, 2}), list(item{c, 3})}, []uint32{1, 5, 1000}},
+		{"three", []structs.MachineVecList{list(item{b, 2}), whole, list(item{a, 1}, item{c, 3})}, []uint32{3, 5}},
+		{"an empty vector", []structs.MachineVecList{whole, list(item{c, 4})}, nil},
 		{"an empty list", []structs.MachineVecList{whole, nil}, nil},
 	} {
 		for _, s := range []structs.RangeStrategy{structs.RANGE_CHAIN, structs.RANGE_FAN_OUT} {
@@ -59,9 +59,9 @@ func TestCoordinate(t *testing.T) {
 		}
 	}
 	// Version 1 answers where the result, if not each range, fits in a word.
-	r, err := f.v1(a).Coordinate(t.Context(), structs.CoordinateArgs{Ranges: []structs.MachineVecList{whole, list(node{b, 2})}})
+	r, err := f.v1(a).Coordinate(t.Context(), structs.CoordinateArgs{Ranges: []structs.MachineVecList{whole, list(item{b, 2})}})
 	require.ErrorIs(t, err, rpc.ErrSystem, "%+v", r)
-	r, err = f.v1(a).Coordinate(t.Context(), structs.CoordinateArgs{Ranges: []structs.MachineVecList{list(node{a, 1}), list(node{b, 2})}})
+	r, err = f.v1(a).Coordinate(t.Context(), structs.CoordinateArgs{Ranges: []structs.MachineVecList{list(item{a, 1}), list(item{b, 2})}})
 	require.NoError(t, err)
 	require.Equal(t, structs.CoordinateReturnValue{Vector: bits(3)}, r)
 }
@@ -75,7 +75,7 @@ func TestCoordinateNamesAllThatFailed(t *testing.T) {
 	}
 	f.start(Config{Addr: a})
 	f.put(a, 1, 1)
-	ranges := []structs.MachineVecList{list(node{a, 1}, node{b, 2}), list(node{c, 3}), list(node{b, 2}, node{b, 4}), list(node{a, 99})}
+	ranges := []structs.MachineVecList{list(item{a, 1}, item{b, 2}), list(item{c, 3}), list(item{b, 2}, item{b, 4}), list(item{a, 99})}
 	r, err := f.v1(a).Coordinate(t.Context(), structs.CoordinateArgs{Ranges: ranges})
 	require.NoError(t, err)
 	require.ElementsMatch(t, machineNames(b, c), r.FailedMachines)
@@ -89,7 +89,7 @@ func TestManyRanges(t *testing.T) {
 	f.put(b, 2, 3)
 	var args structs.CoordinateArgs
 	for range 5 * maxRanges {
-		args.Ranges = append(args.Ranges, list(node{a, 1}, node{b, 2}))
+		args.Ranges = append(args.Ranges, list(item{a, 1}, item{b, 2}))
 	}
 	r, err := f.v1(a).Coordinate(t.Context(), args)
 	require.NoError(t, err)
@@ -108,37 +108,37 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 	udp := structs.NewSlaveProgSlaveV2Client(f.client("udp", a))
 	tcp := f.v2(a)
 
-	r, err := udp.HandleQuery(t.Context(), structs.HandleQuery2Args{List: list(node{a, 1}), Format: structs.BITMAP_ROARING})
+	r, err := udp.HandleQuery(t.Context(), structs.HandleQuery2Args{List: list(item{a, 1}), Format: structs.BITMAP_ROARING})
 	require.NoError(t, err)
 	require.Equal(t, structs.QUERY_TOO_LARGE, r.Status)
 	require.Contains(t, r.Failure.Message, "use tcp")
-	r, err = tcp.HandleQuery(t.Context(), structs.HandleQuery2Args{List: list(node{a, 1}), Format: structs.BITMAP_ROARING})
+	r, err = tcp.HandleQuery(t.Context(), structs.HandleQuery2Args{List: list(item{a, 1}), Format: structs.BITMAP_ROARING})
 	require.NoError(t, err)
 	require.Equal(t, structs.QUERY_OK, r.Status)
 	fetched, err := udp.SlaveFetch(t.Context(), 1)
 	require.NoError(t, err)
 	require.Equal(t, structs.QUERY_TOO_LARGE, fetched.Status)
 
-	co, err := tcp.Coordinate(t.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: list(node{a, 2})}}})
+	co, err := tcp.Coordinate(t.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: list(item{a, 2})}}})
 	require.NoError(t, err)
 	require.Equal(t, structs.QUERY_TOO_LARGE, co.Status)
 	require.Contains(t, co.Failure.Message, "use roaring, or pages")
 	// A page of words begins at the word of its first row.
 	for first, want := range map[uint64][]uint64{1 << 32: nil, 1<<32 - 65: {0, 1 << 63}, 1<<32 - 1: {1 << 63}, 349_930: {1 << (349_930 % 64)}} {
-		co, err = tcp.Coordinate(t.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: list(node{a, 1}, node{a, 2})}}, FirstRow: first, MaxRows: 1})
+		co, err = tcp.Coordinate(t.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: list(item{a, 1}, item{a, 2})}}, FirstRow: first, MaxRows: 1})
 		require.NoError(t, err)
 		require.Equal(t, structs.QUERY_OK, co.Status, "%+v", co.Failure)
 		require.Equal(t, want, append([]uint64(nil), co.Result.Answer.Rows.Words...), "from row %d on", first)
 		require.Equal(t, uint64(5001), co.Result.Answer.Count)
 	}
-	co, err = udp.Coordinate(t.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: list(node{a, 1}, node{a, 2})}}, Format: structs.BITMAP_ROARING, FirstRow: 100, MaxRows: 10})
+	co, err = udp.Coordinate(t.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: list(item{a, 1}, item{a, 2})}}, Format: structs.BITMAP_ROARING, FirstRow: 100, MaxRows: 10})
 	require.NoError(t, err)
 	require.Equal(t, structs.QUERY_OK, co.Status)
 	require.Equal(t, uint64(5001), co.Result.Answer.Count)
 
-	var many []node
+	var many []item
 	for i := range uint64(3000) {
-		many = append(many, node{a, 1000 + i})
+		many = append(many, item{a, 1000 + i})
 	}
 	co, err = udp.Coordinate(t.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: list(many[:300]...)}}})
 	require.NoError(t, err)

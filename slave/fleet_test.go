@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"starfish/node"
 	"starfish/rows"
 	"starfish/rpc"
 	"starfish/structs"
@@ -113,7 +114,7 @@ func (f *fleet) start(cfg Config) (s *Slave, stop func()) {
 	if cfg.Data == "" {
 		cfg.Data = filepath.Join(f.t.TempDir(), cfg.Addr)
 	}
-	cfg.Port, cfg.NoPortmap = AnyPort, true
+	cfg.Port, cfg.Portmap = AnyPort, node.PortmapperNone
 	if cfg.HopTimeout == 0 {
 		cfg.HopTimeout = testHop
 	}
@@ -204,13 +205,13 @@ func (f *fleet) hang(machine string) *atomic.Int64 {
 	return &accepted
 }
 
-// node is one element of a list in a test.
-type node struct {
+// item is one element of a list in a test.
+type item struct {
 	machine string
 	id      uint64
 }
 
-func list(nodes ...node) structs.MachineVecList {
+func list(nodes ...item) structs.MachineVecList {
 	var head structs.MachineVecList
 	for i := len(nodes) - 1; i >= 0; i-- {
 		head = &structs.MachineVecNode{MachineAddr: nodes[i].machine, Vector: structs.VecT(nodes[i].id), Next: head}

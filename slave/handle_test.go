@@ -44,15 +44,15 @@ func TestHandleQueryLists(t *testing.T) {
 		want   structs.VecT
 	}{
 		{"empty", nil, 0xff00, 0xff00},
-		{"own", list(node{a, 1}), 0, bits(1)},
-		{"own into a result", list(node{a, 1}), bits(60), bits(1, 60)},
-		{"grouped", list(node{a, 0}, node{a, 1}, node{b, 10}, node{b, 11}, node{c, 20}, node{c, 21}), 0, bits(0, 1, 10, 11, 20, 21)},
-		{"interleaved", list(node{a, 0}, node{b, 10}, node{c, 20}, node{a, 1}, node{b, 11}, node{c, 21}), 0, bits(0, 1, 10, 11, 20, 21)},
-		{"out of order", list(node{c, 20}, node{b, 10}, node{a, 0}, node{b, 11}), 0, bits(0, 10, 11, 20)},
-		{"repeats", list(node{a, 0}, node{a, 0}, node{b, 10}, node{a, 0}, node{b, 10}, node{b, 10}), 0, bits(0, 10)},
-		{"head not mine", list(node{b, 10}, node{a, 0}), 0, bits(0, 10)},
-		{"none mine", list(node{b, 10}, node{c, 20}, node{b, 11}), bits(5), bits(5, 10, 11, 20)},
-		{"spelled otherwise", list(node{"::ffff:127.0.0.2", 2}, node{b, 10}), 0, bits(2, 10)},
+		{"own", list(item{a, 1}), 0, bits(1)},
+		{"own into a result", list(item{a, 1}), bits(60), bits(1, 60)},
+		{"grouped", list(item{a, 0}, item{a, 1}, item{b, 10}, item{b, 11}, item{c, 20}, item{c, 21}), 0, bits(0, 1, 10, 11, 20, 21)},
+		{"interleaved", list(item{a, 0}, item{b, 10}, item{c, 20}, item{a, 1}, item{b, 11}, item{c, 21}), 0, bits(0, 1, 10, 11, 20, 21)},
+		{"out of order", list(item{c, 20}, item{b, 10}, item{a, 0}, item{b, 11}), 0, bits(0, 10, 11, 20)},
+		{"repeats", list(item{a, 0}, item{a, 0}, item{b, 10}, item{a, 0}, item{b, 10}, item{b, 10}), 0, bits(0, 10)},
+		{"head not mine", list(item{b, 10}, item{a, 0}), 0, bits(0, 10)},
+		{"none mine", list(item{b, 10}, item{c, 20}, item{b, 11}), bits(5), bits(5, 10, 11, 20)},
+		{"spelled otherwise", list(item{"::ffff:127.0.0.2", 2}, item{b, 10}), 0, bits(2, 10)},
 	} {
 		for _, network := range []string{"tcp", "udp"} {
 			t.Run(tt.name+" "+network, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestHandleQueryLists(t *testing.T) {
 
 func TestHandleQueryOfVectorsNotHeld(t *testing.T) {
 	f := threeSlaves(t)
-	l := list(node{a, 0}, node{b, 10}, node{b, 99}, node{b, 98}, node{c, 20})
+	l := list(item{a, 0}, item{b, 10}, item{b, 99}, item{b, 98}, item{c, 20})
 	r, err := f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: l})
 	require.NoError(t, err)
 	require.Equal(t, structs.QueryReturnValue{FailedMachine: b}, r)
@@ -89,7 +89,7 @@ func TestHandleQueryOfVectorsNotHeld(t *testing.T) {
 	// The vector of a tombstone is not held either.
 	_, err = f.slaves[a].store.Delete(0, 2)
 	require.NoError(t, err)
-	r, err = f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: list(node{a, 0})})
+	r, err = f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: list(item{a, 0})})
 	require.NoError(t, err)
 	require.Equal(t, a, r.FailedMachine)
 }
@@ -97,20 +97,20 @@ func TestHandleQueryOfVectorsNotHeld(t *testing.T) {
 func TestRowsAboveAWord(t *testing.T) {
 	f := threeSlaves(t)
 	f.put(c, 29, 64)
-	for _, l := range []structs.MachineVecList{list(node{c, 29}), list(node{a, 0}, node{b, 10}, node{c, 29})} {
+	for _, l := range []structs.MachineVecList{list(item{c, 29}), list(item{a, 0}, item{b, 10}, item{c, 29})} {
 		r, err := f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: l})
 		require.ErrorIs(t, err, rpc.ErrSystem, "%+v", r)
 	}
-	_, err := f.v1(c).HandleQuery(t.Context(), structs.HandleQueryArgs{List: list(node{c, 29})})
+	_, err := f.v1(c).HandleQuery(t.Context(), structs.HandleQueryArgs{List: list(item{c, 29})})
 	require.ErrorIs(t, err, rpc.ErrSystem)
-	r2, err := f.v2(a).HandleQuery(t.Context(), structs.HandleQuery2Args{List: list(node{a, 0}, node{b, 10}, node{c, 29}), Format: structs.BITMAP_ROARING})
+	r2, err := f.v2(a).HandleQuery(t.Context(), structs.HandleQuery2Args{List: list(item{a, 0}, item{b, 10}, item{c, 29}), Format: structs.BITMAP_ROARING})
 	require.NoError(t, err)
 	require.True(t, words(t, r2.Leg.Rows).Equal(vector.New(0, 10, 64)))
 }
 
 func TestMalformedArguments(t *testing.T) {
 	f := threeSlaves(t)
-	_, err := f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: list(node{"", 1})})
+	_, err := f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: list(item{"", 1})})
 	require.ErrorIs(t, err, rpc.ErrGarbageArgs)
 	_, err = f.v1(a).Coordinate(t.Context(), structs.CoordinateArgs{})
 	require.ErrorIs(t, err, rpc.ErrGarbageArgs)
@@ -129,7 +129,7 @@ func TestMalformedArguments(t *testing.T) {
 // TestThirdHopIsNamed: dead or hanging, it is named, and never those before it.
 func TestThirdHopIsNamed(t *testing.T) {
 	f := threeSlaves(t)
-	l := list(node{a, 0}, node{b, 10}, node{c, 20})
+	l := list(item{a, 0}, item{b, 10}, item{c, 20})
 	check := func(t *testing.T, want string) {
 		t.Helper()
 		r, err := f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: l})
@@ -139,7 +139,7 @@ func TestThirdHopIsNamed(t *testing.T) {
 		require.NoError(t, err)
 		co, err := f.v2(a).Coordinate(t.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: l}, {List: l, Strategy: structs.RANGE_FAN_OUT}}})
 		require.NoError(t, err)
-		co1, err := f.v1(a).Coordinate(t.Context(), structs.CoordinateArgs{Ranges: []structs.MachineVecList{l, list(node{b, 10})}})
+		co1, err := f.v1(a).Coordinate(t.Context(), structs.CoordinateArgs{Ranges: []structs.MachineVecList{l, list(item{b, 10})}})
 		require.NoError(t, err)
 		if want == "" {
 			require.Equal(t, structs.QUERY_OK, r2.Status)
@@ -182,7 +182,7 @@ func TestSlowHopIsNotBlamed(t *testing.T) {
 	f.put(a, 0, 0)
 	f.put(b, 1, 1)
 	h := f.slow(c, 4*testHop)
-	l := list(node{a, 0}, node{b, 1}, node{c, 2})
+	l := list(item{a, 0}, item{b, 1}, item{c, 2})
 	r, err := f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: l})
 	require.NoError(t, err)
 	require.Equal(t, structs.QueryReturnValue{Vector: bits(0, 1, 2)}, r)
@@ -267,7 +267,7 @@ func TestSystemErrorPasses(t *testing.T) {
 	srv.Register(structs.SLAVE_PROG, structs.SLAVE_V2, rpc.HandlerFunc(failing))
 	f.place(c, f.listen("127.0.0.1:0", srv))
 	f.member(c, 2)
-	l := list(node{a, 0}, node{c, 2})
+	l := list(item{a, 0}, item{c, 2})
 	_, err := f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: l})
 	require.ErrorIs(t, err, rpc.ErrSystem)
 	_, err = f.v2(a).HandleQuery(t.Context(), structs.HandleQuery2Args{List: l})

@@ -25,10 +25,10 @@ func TestListsInAnyOrderDoNotWaitOnEachOther(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second) // less than DefaultDeadline
 	defer cancel()
-	na, nb, nc := node{a, 0}, node{b, 10}, node{c, 20}
+	na, nb, nc := item{a, 0}, item{b, 10}, item{c, 20}
 	rows := bits(0, 10, 20)
 	var wg sync.WaitGroup
-	for addr, l := range map[string][]node{a: {na, nb, nc}, b: {nb, nc, na}, c: {nc, na, nb}} {
+	for addr, l := range map[string][]item{a: {na, nb, nc}, b: {nb, nc, na}, c: {nc, na, nb}} {
 		for range 4 {
 			v1 := f.v1(addr)
 			for i := range rpc.DefaultMaxCallsPerConn {
@@ -58,7 +58,7 @@ func TestComputingIsBounded(t *testing.T) {
 		s.computing <- struct{}{}
 	}
 	require.NoError(t, f.client("tcp", a).Call(t.Context(), structs.SLAVE_PROG, structs.SLAVE_V2, 0, nil, nil))
-	args := structs.HandleQuery2Args{List: list(node{a, 0}), DeadlineMs: 20}
+	args := structs.HandleQuery2Args{List: list(item{a, 0}), DeadlineMs: 20}
 	r, err := f.v2(a).HandleQuery(t.Context(), args)
 	require.NoError(t, err)
 	require.Equal(t, structs.QUERY_DEADLINE, r.Status)
@@ -82,7 +82,7 @@ func TestCoordinatorsLeaveSlotsForHandlers(t *testing.T) {
 	for range cap(s.coordinating) {
 		s.coordinating <- struct{}{}
 	}
-	l := list(node{a, 0}, node{b, 10})
+	l := list(item{a, 0}, item{b, 10})
 	r, err := f.v2(a).Coordinate(t.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: l}}})
 	require.NoError(t, err)
 	require.Equal(t, structs.QUERY_FAILED, r.Status)
@@ -114,7 +114,7 @@ func TestPartsAboveTheRecord(t *testing.T) {
 	}
 	f.put(a, 9, 1)
 	args := structs.Coordinate2Args{
-		Ranges:   []structs.RangePlan{{List: list(node{b, 0}, node{b, 1}, node{b, 2}, node{a, 9}), Strategy: structs.RANGE_FAN_OUT}},
+		Ranges:   []structs.RangePlan{{List: list(item{b, 0}, item{b, 1}, item{b, 2}, item{a, 9}), Strategy: structs.RANGE_FAN_OUT}},
 		Format:   structs.BITMAP_ROARING,
 		FirstRow: 3*containers*65536 - 5,
 	}

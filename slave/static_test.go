@@ -106,9 +106,9 @@ func TestMixedChain(t *testing.T) {
 	f.put(b, 2, 2)
 	h := f.handler(c, 1, map[structs.VecT]structs.VecT{3: bits(3), 4: bits(4)})
 	for _, l := range []func() structs.MachineVecList{
-		func() structs.MachineVecList { return list(node{a, 1}, node{c, 3}, node{c, 4}, node{b, 2}) },
-		func() structs.MachineVecList { return list(node{c, 3}, node{a, 1}, node{b, 2}, node{c, 4}) },
-		func() structs.MachineVecList { return list(node{a, 1}, node{b, 2}, node{c, 3}, node{c, 4}) },
+		func() structs.MachineVecList { return list(item{a, 1}, item{c, 3}, item{c, 4}, item{b, 2}) },
+		func() structs.MachineVecList { return list(item{c, 3}, item{a, 1}, item{b, 2}, item{c, 4}) },
+		func() structs.MachineVecList { return list(item{a, 1}, item{b, 2}, item{c, 3}, item{c, 4}) },
 	} {
 		r, err := f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: l()})
 		require.NoError(t, err)
@@ -135,11 +135,11 @@ func TestStaticGetsNoMoreThanItsStackTakes(t *testing.T) {
 	f.put(b, 2, 2)
 	h := f.handler(c, 1, map[structs.VecT]structs.VecT{3: bits(3)})
 	l := func() structs.MachineVecList {
-		nodes := []node{{a, 1}}
+		nodes := []item{{a, 1}}
 		for range maxStaticNodes + 5 {
-			nodes = append(nodes, node{c, 3})
+			nodes = append(nodes, item{c, 3})
 		}
-		return list(append(nodes, node{b, 2})...)
+		return list(append(nodes, item{b, 2})...)
 	}
 	r, err := f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: l()})
 	require.NoError(t, err)
@@ -157,7 +157,7 @@ func TestStaticTimeouts(t *testing.T) {
 	f.put(b, 2, 2)
 	h := f.handler(c, 1, map[structs.VecT]structs.VecT{3: bits(3)})
 	h.takes(testHop * 3 / 2)
-	l := func() structs.MachineVecList { return list(node{a, 1}, node{c, 3}, node{b, 2}) }
+	l := func() structs.MachineVecList { return list(item{a, 1}, item{c, 3}, item{b, 2}) }
 	r, err := f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: l()})
 	require.NoError(t, err)
 	require.Equal(t, structs.QueryReturnValue{Vector: bits(1, 2, 3)}, r, "two machines left: two hop timeouts")
@@ -181,10 +181,10 @@ func TestStaticFailures(t *testing.T) {
 	f.place(c, f.listen("127.0.0.1:0", garbage))
 	f.member(c, 1)
 	for _, machine := range []string{b, c} {
-		r, err := f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: list(node{a, 1}, node{machine, 3})})
+		r, err := f.v1(a).HandleQuery(t.Context(), structs.HandleQueryArgs{List: list(item{a, 1}, item{machine, 3})})
 		require.NoError(t, err)
 		require.Equal(t, structs.QueryReturnValue{FailedMachine: machine}, r)
-		co, err := f.v2(a).Coordinate(t.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: list(node{machine, 3})}}})
+		co, err := f.v2(a).Coordinate(t.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: list(item{machine, 3})}}})
 		require.NoError(t, err)
 		require.Equal(t, machineNames(machine), co.Failure.FailedMachines)
 	}
@@ -201,7 +201,7 @@ func TestStaticSaysWhatItLacks(t *testing.T) {
 	f.place(c, f.listen("127.0.0.1:0", refusing))
 	f.member(c, 1)
 	for machine, says := range map[string]string{b: "does not hold", c: "SYSTEM_ERR"} {
-		co, err := f.v2(a).Coordinate(t.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: list(node{a, 1}, node{machine, 3}, node{machine, 4})}}})
+		co, err := f.v2(a).Coordinate(t.Context(), structs.Coordinate2Args{Ranges: []structs.RangePlan{{List: list(item{a, 1}, item{machine, 3}, item{machine, 4})}}})
 		require.NoError(t, err)
 		require.Equal(t, structs.QUERY_FAILED, co.Status)
 		require.Equal(t, machineNames(machine), co.Failure.FailedMachines, "so that the master takes another holder")

@@ -14,26 +14,9 @@ import (
 )
 
 // mayChange says whether the caller may change vectors: the master, which brings
-// the secret of the join, and who calls from loopback, over a unix socket or from
-// an address of Config.Allow. AUTH_SYS proves nothing, so it is not looked at.
+// the secret of the join, and those of s.may.
 func (s *Slave) mayChange(ctx context.Context, secret structs.JoinSecret) bool {
-	call := rpc.CallFromContext(ctx)
-	if call == nil || call.Network == "unix" || s.cluster.isMaster(secret) {
-		return true
-	}
-	ip, ok := ipOf(call.Remote)
-	if !ok {
-		return false
-	}
-	if ip.IsLoopback() {
-		return true
-	}
-	for _, p := range s.cfg.Allow {
-		if p.Contains(ip) {
-			return true
-		}
-	}
-	return false
+	return s.cluster.isMaster(secret) || s.may.Allow(ctx)
 }
 
 // denied logs a refused change and returns what to tell the caller. It may have

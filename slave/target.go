@@ -32,7 +32,7 @@ func (s *Slave) target(ctx context.Context, machine string) (target, error) {
 		ips = s.names.lookup(ctx, machine)
 	}
 	for _, ip := range ips {
-		if s.socks.owns(ip) {
+		if s.node.Owns(ip) {
 			return target{own: true}, nil
 		}
 	}

@@ -56,6 +56,7 @@ func command(started *bool) *cobra.Command {
 		overlap  bool
 		logLevel string
 		portFlag uint16
+		mapper   string
 	)
 	cmd := &cobra.Command{
 		Use:   "master --data DIR",
@@ -84,6 +85,9 @@ SIGHUP does nothing. It tells systemd (Type=notify) both.`,
 			}
 			if cfg.Allow, err = parseAll(allow, "--allow", parsePrefix); err != nil {
 				return err
+			}
+			if cfg.Portmap, err = node.ParsePortmapper(mapper); err != nil {
+				return fmt.Errorf("--portmap: %w", err)
 			}
 			var level slog.Level
 			if err := level.UnmarshalText([]byte(logLevel)); err != nil {
@@ -114,7 +118,7 @@ SIGHUP does nothing. It tells systemd (Type=notify) both.`,
 	f.StringVar(&cfg.Strategy, "strategy", "auto", "how a range query runs: auto or parallel (one call to each slave), or chain (hop by hop)")
 	number.Var(f, &cfg.Seed, "seed", 0, "replays the choices of an earlier run; 0: drawn")
 	f.BoolVar(&overlap, "overlap", true, "let several slaves hold a vector")
-	f.StringVar(&cfg.Portmap, "portmap", "auto", "auto: use the host's portmapper, else serve one; off: never serve one")
+	f.StringVar(&mapper, "portmap", "auto", "auto: use the host's portmapper, else serve one; off: never serve one")
 	f.StringVar(&logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
 }

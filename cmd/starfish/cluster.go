@@ -17,6 +17,7 @@ import (
 
 	"starfish/client"
 	"starfish/master"
+	"starfish/node"
 	"starfish/peer"
 	"starfish/portmap"
 	"starfish/rpc"
@@ -111,7 +112,7 @@ func (c *cluster) newSlave(spec slaveSpec) (part, error) {
 
 // findMapper learns which portmapper clients will ask.
 func (c *cluster) findMapper(ctx context.Context, m *master.Master) error {
-	if c.up.master.Portmap == "off" {
+	if c.up.master.Portmap == node.PortmapperOff {
 		p, err := portmap.Local(ctx)
 		if err != nil {
 			return fmt.Errorf("--portmap off, and this host has no portmapper: %s\nstart rpcbind or bin/portmap first", peer.Reason(err))
@@ -232,7 +233,7 @@ func (c *cluster) fixLo(ctx context.Context) {
 
 // mapperLines say which portmapper clients find the cluster through.
 func (c *cluster) mapperLines() []string {
-	if c.up.master.Portmap == "off" {
+	if c.up.master.Portmap == node.PortmapperOff {
 		return []string{"the host's, if it has one (--portmap off)"}
 	}
 	lines := []string{strings.TrimPrefix(c.mapper.String(), "portmapper on ")}

@@ -107,10 +107,14 @@ func (f *upFlags) plan(stderr io.Writer) (*up, error) {
 	}
 	u := &up{data: f.data, log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))}
 	u.master = master.Config{
-		Replicas: f.replicas, Coordinator: f.coordinator, Balance: f.balance, Portmap: f.mapper,
+		Replicas: f.replicas, Coordinator: f.coordinator, Balance: f.balance,
 		Seed: f.seed, HopTimeout: f.hopTimeout, Release: version, Logger: u.log,
 	}
 	var errs []error
+	var err error
+	if u.master.Portmap, err = node.ParsePortmapper(f.mapper); err != nil {
+		errs = append(errs, fmt.Errorf("--portmap: %w", err))
+	}
 	if f.slaves < 1 || f.slaves > maxSlaves {
 		return nil, fmt.Errorf("--slaves: %d is not between 1 and %d", f.slaves, maxSlaves)
 	}
