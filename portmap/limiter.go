@@ -1,30 +1,28 @@
 package portmap
 
 import (
+	"math"
 	"net/netip"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // limiter bounds the calls of each source to a rate: a bucket of tokens for
 // each. With MaxSources remembered, the one that came first is forgotten.
 type limiter struct {
-	rate  float64 // tokens a second
-	burst float64 // tokens at most
+	rate  rate.Limit
+	burst int
 
 	mu      sync.Mutex
-	sources map[netip.Addr]*bucket
+	sources map[netip.Addr]*rate.Limiter
 	ring    []netip.Addr // the sources, in the order they came
 	next    int          // the place in ring of who came first
 }
 
-type bucket struct {
-	tokens float64
-	at     time.Time // when tokens was right
-}
-
-func newLimiter(rate, burst float64) *limiter {
-	return &limiter{rate: rate, burst: burst, sources: make(map[netip.Addr]*bucket)}
+func newLimiter(perSecond, burst float64) *limiter {
+	return &limiter{rate: rate.Limit(perSecond), burst: int(min(burst, math.MaxInt32)), sources: make(map[netip.Addr]*rate.Limiter)}
 }
 
 // allow takes a token of addr's; false where there is none.
@@ -34,23 +32,12 @@ func (l *limiter) allow(addr netip.Addr, now time.Time) bool {
 	defer l.mu.Unlock()
 	b := l.sources[addr]
 	if b == nil {
-		b = l.remember(addr, now)
+		b = l.remember(addr)
 	}
-	return b.take(1, l.rate, l.burst, now)
+	return b.AllowN(now, 1)
 }
 
-// take takes n tokens of b, which gets rate of them a second and holds burst.
-func (b *bucket) take(n, rate, burst float64, now time.Time) bool {
-	b.tokens = min(burst, b.tokens+max(0, now.Sub(b.at).Seconds())*rate)
-	b.at = now
-	if b.tokens < n {
-		return false
-	}
-	b.tokens -= n
-	return true
-}
-
-func (l *limiter) remember(addr netip.Addr, now time.Time) *bucket {
+func (l *limiter) remember(addr netip.Addr) *rate.Limiter {
 	if len(l.ring) < MaxSources {
 		l.ring = append(l.ring, addr)
 	} else {
@@ -58,7 +45,7 @@ func (l *limiter) remember(addr netip.Addr, now time.Time) *bucket {
 		l.ring[l.next] = addr
 		l.next = (l.next + 1) % MaxSources
 	}
-	b := &bucket{tokens: l.burst, at: now}
+	b := rate.NewLimiter(l.rate, l.burst)
 	l.sources[addr] = b
 	return b
 }
@@ -76,20 +63,11 @@ func sourceOf(addr netip.Addr) netip.Addr {
 }
 
 // longAnswers bounds the bytes of long answers.
-type longAnswers struct {
-	mu sync.Mutex
-	bucket
-}
+type longAnswers struct{ bytes *rate.Limiter }
+
+func newLongAnswers() longAnswers { return longAnswers{rate.NewLimiter(LongRate, LongBytes)} }
 
 // allow takes the bytes of an answer; a short one is always allowed.
-func (l *longAnswers) allow(n int, now time.Time) bool {
-	if n < LongAnswer {
-		return true
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.at.IsZero() {
-		l.tokens = LongBytes
-	}
-	return l.take(float64(n), LongRate, LongBytes, now)
+func (l longAnswers) allow(n int, now time.Time) bool {
+	return n < LongAnswer || l.bytes.AllowN(now, n)
 }

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // What callers can make us log: lines a second, and at once.
@@ -22,13 +24,13 @@ type quiet struct {
 }
 
 type quietCount struct {
-	mu sync.Mutex
-	bucket
-	left int // lines left out since the last one
+	mu    sync.Mutex
+	lines *rate.Limiter
+	left  int // lines left out since the last one
 }
 
 func newQuiet(h slog.Handler) quiet {
-	return quiet{h, &quietCount{bucket: bucket{tokens: logBurst}}}
+	return quiet{h, &quietCount{lines: rate.NewLimiter(logRate, logBurst)}}
 }
 
 // Handle writes r or leaves it out.
@@ -60,7 +62,7 @@ func (q quiet) WithGroup(name string) slog.Handler {
 func (c *quietCount) take(now time.Time) (left int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.bucket.take(1, logRate, logBurst, now) {
+	if !c.lines.AllowN(now, 1) {
 		c.left++
 		return 0, false
 	}

@@ -111,7 +111,8 @@ func New(cfg Config) (*Server, error) {
 		cfg.Metrics = noMetrics{}
 	}
 	s := &Server{
-		cfg: cfg, reg: newRegistry(), ready: make(chan struct{}),
+		long: newLongAnswers(),
+		cfg:  cfg, reg: newRegistry(), ready: make(chan struct{}),
 		forwards: make(chan struct{}, MaxForwards), reserved: reservedSources(),
 		calls: cfg.Logger, callLevel: slog.LevelDebug, socketCheck: socketCheck,
 	}

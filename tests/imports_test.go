@@ -21,16 +21,26 @@ import (
 const module = "starfish"
 
 // levels are the layers from the bottom up. A package imports packages of its
-// own level or of one below, and never one above. A directory that is not named
+// own level, where aside lists that, or of one below, and never one above. A
+// directory that is not named
 // here has the level of the nearest named one above it.
 var levels = [][]string{
 	{"xdr", "query", "vector", "rpcgen", "cgo", "machine", "fault", "disk", "idset"},
 	{"rpc", "store", "catalog"},
 	{"router", "structs", "portmap", "catalog/local", "catalog/etcd", "monitor"},
-	{"peer", "rows", "fault/wire"},
-	{"master/delegate", "master/health", "master/replica", "client", "node"},
+	{"peer", "rows", "fault/wire", "node"},
+	{"master/delegate", "master/health", "master/replica", "client"},
 	{"slave", "master"},
 	{"cmd", "examples", "tests", "quick"}, // quick: what the documents say to try
+}
+
+// aside are the imports within one level, each with its reason. Those from a
+// directory to one above or below it, and those between programs and tests, need
+// none.
+var aside = map[string]string{
+	"peer > rows":       "typed calls of slaves take and give rows",
+	"peer > fault/wire": "and failures, which it reads off the wire",
+	"router > structs":  "it names machines and statuses as the wire does",
 }
 
 // doors are dependencies that few packages may know: the rest goes through them.
@@ -45,6 +55,8 @@ var doors = []struct {
 		"only the two stores on disk know their file format, and disk how a file is opened"},
 	{"go.etcd.io/etcd", []string{"catalog/etcd"},
 		"the master works against catalog.Catalog, and slaves do not link etcd"},
+	{"github.com/prometheus/", []string{"monitor"},
+		"a program says what it counts, and monitor how that is shown"},
 	{"database/sql", []string{"vector"},
 		"where a slave's rows come from is vector's business"},
 	{"C", []string{"cgo"},
@@ -144,8 +156,13 @@ func faults(p pkg) []string {
 	for _, imp := range slices.Concat(p.Imports, tests) {
 		inTest := !slices.Contains(p.Imports, imp)
 		if to, ours := strings.CutPrefix(imp, module+"/"); ours {
+			at := levelOf(to)
+			_, listed := aside[from+" > "+to]
+			if at == level && at < len(levels)-1 && !inTest && !listed && !under(from, to) && !under(to, from) {
+				found = append(found, fmt.Sprintf("%s imports %s of its own level: list it in aside in imports_test.go with its reason, or move one of them", from, to))
+			}
 			// Tests may use the helpers under tests/.
-			if at := levelOf(to); at > level && !(inTest && under(to, "tests")) {
+			if at > level && !(inTest && under(to, "tests")) {
 				found = append(found, fmt.Sprintf("%s imports %s, which is above it: imports go down only (%s > %s)",
 					from, to, strings.Join(levels[at], " "), strings.Join(levels[level], " ")))
 			}
@@ -207,6 +224,9 @@ func TestFaults(t *testing.T) {
 		{"the rooms of a master are apart", pkg{ImportPath: "starfish/master/delegate", Imports: []string{"starfish/master/health"}}, "none knows another"},
 		{"the front door wires them", pkg{ImportPath: "starfish/master", Imports: []string{"starfish/master/health"}}, ""},
 		{"catalog does not know its implementation", pkg{ImportPath: "starfish/catalog", Imports: []string{"starfish/catalog/local"}}, "above it"},
+		{"aside is not", pkg{ImportPath: "starfish/master", Imports: []string{"starfish/slave"}}, "own level"},
+		{"but to a part of itself", pkg{ImportPath: "starfish/node/memnet", Imports: []string{"starfish/node"}}, ""},
+		{"prometheus has one door", pkg{ImportPath: "starfish/cmd/portmap", Imports: []string{"github.com/prometheus/client_golang/prometheus"}}, "only monitor may"},
 		{"roaring has one door", pkg{ImportPath: "starfish/slave", Imports: []string{"github.com/RoaringBitmap/roaring/v2"}}, "only vector may"},
 		{"which tests may use", pkg{ImportPath: "starfish/slave", TestImports: []string{"github.com/RoaringBitmap/roaring/v2"}}, ""},
 		{"oracles stay in tests", pkg{ImportPath: "starfish/xdr", Imports: []string{"github.com/rasky/go-xdr/xdr2"}}, "oracle"},

@@ -182,7 +182,7 @@ func serve(cmd *cobra.Command, o options) error {
 		}
 		defer keeper.close()
 	}
-	page, err := o.startMetrics(&cfg)
+	page, err := o.startMetrics(cmd.Context(), &cfg)
 	if err != nil {
 		return err
 	}
