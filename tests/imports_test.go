@@ -22,8 +22,7 @@ const module = "starfish"
 
 // levels are the layers from the bottom up. A package imports packages of its
 // own level, where aside lists that, or of one below, and never one above. A
-// directory that is not named
-// here has the level of the nearest named one above it.
+// directory that is not named here has the level of the nearest named one above it.
 var levels = [][]string{
 	{"xdr", "query", "vector", "rpcgen", "cgo", "machine", "fault", "disk", "idset"},
 	{"rpc", "store", "catalog"},
