@@ -30,6 +30,24 @@ func TestSlavesComeAfterTheMaster(t *testing.T) {
 	})
 }
 
+// TestSlaveThatServedIsNotAwaited: who has served this master and is gone is down at
+// once, however short ago the master began: nobody waits for it, and status says so.
+func TestSlaveThatServedIsNotAwaited(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.settle = time.Hour }, three...)
+	w.put(1, three[:1], 5)
+	w.slaves[three[0]].stop()
+	w.m.health.Blame(three[0], "a call of a query failed") // whether it serves is to be found out anew
+	<-w.m.health.Visit(three[0])
+	st := w.m.status().Slaves[0]
+	require.Equal(t, structs.SLAVE_DOWN, st.State)
+	require.Equal(t, "connection refused", st.Problem)
+	require.Contains(t, w.fails("P:1", structs.QUERY_UNAVAILABLE).Message, three[0])
+
+	w.slaves[three[0]].start()
+	w.serving(three[0])
+	require.Equal(t, []uint32{5}, w.rows("P:1"))
+}
+
 func comeAfterTheMaster(t *testing.T, away error, problem string) {
 	w := newWorld(t, nil, three...)
 	w.put(1, three[:2], 1, 5)

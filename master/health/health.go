@@ -89,6 +89,7 @@ type watched struct {
 	mu       sync.Mutex
 	word     string          // its own on its disk, shown while it serves
 	callers  []chan struct{} // closed after the next visit
+	served   bool            // it did, since this master began
 	blames   int             // grows at each blame: a visit begun before it proves nothing
 	verdict  chan struct{}   // closed once it is known whether the slave serves
 	instance uint64          // of the slave process, at the last comparison
@@ -266,7 +267,8 @@ func (h *Health) found(w *watched, blames int, err error) {
 		st, problem = catalog.Down, peer.Reason(err)
 	}
 	decides := true
-	if err != nil && !w.decided() && h.settling(err) {
+	w.served = w.served || err == nil
+	if !w.served && !w.decided() && h.settling(err) {
 		st, decides = catalog.Joining, false
 	}
 	w.notes.add(func() {
@@ -281,7 +283,7 @@ func (h *Health) found(w *watched, blames int, err error) {
 	})
 }
 
-// settling says that a slave that was not found may not be up yet: who restarted the
+// settling says that a slave that was never found may not be up yet: who restarted the
 // master may have restarted the portmapper with it, to which slaves register again
 // every few seconds, and the slaves. Of several on one host the first registers the
 // port of all, so that those that do not listen yet refuse the connection.
