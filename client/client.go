@@ -137,7 +137,7 @@ func (c *Client) Explain(ctx context.Context, text string, o QueryOptions) (stru
 
 // PutOptions is what a vector may be given besides its rows.
 type PutOptions struct {
-	Name    string   // LEVEL=MEMBER or ""
+	Name    string   // ""; LEVEL=MEMBER is for later, and refused by this release
 	Holders []string // pins the vector to these slaves; empty: placement decides
 }
 
@@ -145,6 +145,9 @@ type PutOptions struct {
 // It returns when every holder has it on disk; after an error the put may or
 // may not have happened.
 func (c *Client) Put(ctx context.Context, id uint64, b *vector.Bitmap, o PutOptions) (uint64, error) {
+	if b == nil {
+		return 0, fmt.Errorf("client: put %d: the bitmap is nil; vector.New() is the empty one", id)
+	}
 	rb, err := rows.Encode(b, structs.BITMAP_ROARING)
 	if err != nil {
 		return 0, fmt.Errorf("client: put %d: %w", id, err)

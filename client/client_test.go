@@ -42,6 +42,14 @@ func fake(f answering) *Client {
 	return &Client{master: structs.NewMasterProgMasterV2Client(f)}
 }
 
+func TestPutOfNoBitmapIsAnError(t *testing.T) {
+	c := fake(func(uint32, []byte) (xdr.Appender, error) {
+		return nil, errors.New("the master was called")
+	})
+	_, err := c.Put(t.Context(), 7, nil, PutOptions{})
+	require.EqualError(t, err, "client: put 7: the bitmap is nil; vector.New() is the empty one")
+}
+
 func TestQuery(t *testing.T) {
 	var asked structs.QueryRequest
 	c := fake(func(_ uint32, args []byte) (xdr.Appender, error) {
