@@ -2031,7 +2031,7 @@ const (
 type PutRequest struct {
 	Id      uint64
 	Rows    RowBitmap     // replaces the vector; an empty bitmap is a known, empty vector
-	Name    string        // "" or LEVEL=MEMBER
+	Name    string        // "": LEVEL=MEMBER is for later, and refused
 	Holders []MachineName // pins the vector to these slaves; empty: placement decides
 }
 
