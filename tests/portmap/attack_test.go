@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -60,6 +61,12 @@ func refusable() [][]byte {
 		}
 	}
 	return all
+}
+
+// silent tells whether a bad request has no answer over UDP: a CALLIT that fails
+// has none, since it may be a broadcast.
+func silent(request []byte) bool {
+	return binary.BigEndian.Uint32(request[20:]) == portmap.RPCBPROC_CALLIT
 }
 
 // closing are requests, with their record marks, that end a connection.
@@ -127,6 +134,12 @@ func (a *attacker) datagrams(addr string, n int) {
 	}
 	defer conn.Close()
 	bad, junk, buf := refusable(), closing(), make([]byte, 1<<16)
+	for _, r := range bad {
+		if silent(r) {
+			junk = append(junk, r)
+		}
+	}
+	bad = slices.DeleteFunc(bad, silent)
 	const window = 16
 	for i := 0; i < n; {
 		for j := range window {
