@@ -98,7 +98,14 @@ func TestNoLockOverTheCatalog(t *testing.T) {
 				<-release
 			}
 		}
-		h.probe = func() error { return errors.New("no answer") }
+		var visits atomic.Int64
+		again := make(chan struct{})
+		h.probe = func() error {
+			if visits.Add(1) > 1 {
+				<-again
+			}
+			return errors.New("no answer")
+		}
 		health.Visit("a")
 		<-entered
 		health.Touch("a", 1)
@@ -110,6 +117,9 @@ func TestNoLockOverTheCatalog(t *testing.T) {
 		require.NotNil(t, health.Doubt("a"), "it is in doubt at once")
 		close(release)
 		<-blamed
+		synctest.Wait()
+		require.NotNil(t, health.Doubt("a"), "the verdict of before does not end it")
+		close(again)
 		require.NoError(t, health.AwaitVerdict(t.Context(), "a"))
 		require.Equal(t, catalog.Down, h.state())
 	})
