@@ -30,14 +30,17 @@ func BenchmarkOpenMillion(b *testing.B) {
 		b.Fatal(err)
 	}
 	err := c.log.file.Update(func(tx *bbolt.Tx) error {
-		m := bucket(tx, catalog.Members)
-		m.FillPercent = 1
+		w, err := newWriter(tx)
+		if err != nil {
+			return err
+		}
+		bucket(tx, catalog.Members).FillPercent = 1
 		for id := range uint64(1_000_000) {
-			if err := m.Put(key64(id), []byte{0, 100, 1, 1}); err != nil {
+			if err := w.store(catalog.Record{Space: catalog.Members, Key: key64(id), Value: []byte{0, 100, 1, 1}}); err != nil {
 				return err
 			}
 		}
-		return nil
+		return w.end()
 	})
 	if err != nil {
 		b.Fatal(err)

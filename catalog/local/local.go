@@ -107,7 +107,14 @@ func (l *Log) write(batch []*entry) error {
 		return nil
 	}
 	err := l.file.Update(func(tx *bbolt.Tx) error {
-		return l.table.Dirty(func(r catalog.Record) error { return store(tx, r) })
+		w, err := newWriter(tx)
+		if err != nil {
+			return err
+		}
+		if err := l.table.Dirty(w.store); err != nil {
+			return err
+		}
+		return w.end()
 	})
 	if err != nil {
 		return err
@@ -115,14 +122,6 @@ func (l *Log) write(batch []*entry) error {
 	touched := l.table.Flushed()
 	l.Publish(l.table.Snapshot(), touched)
 	return nil
-}
-
-func store(tx *bbolt.Tx, r catalog.Record) error {
-	bucket := tx.Bucket([]byte(r.Space.String()))
-	if r.Value == nil {
-		return bucket.Delete(r.Key)
-	}
-	return bucket.Put(r.Key, r.Value)
 }
 
 // refresh reads the file again where a commit failed, so that the table says what

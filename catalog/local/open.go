@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -104,9 +103,10 @@ func create(tx *bbolt.Tx) error {
 			return err
 		}
 	}
-	err := catalog.NewTable().Records(func(r catalog.Record) error { return store(tx, r) })
+	w := &writer{tx: tx}
+	err := catalog.NewTable().Records(w.store)
 	meta := bucket(tx, catalog.Meta)
-	return errors.Join(err, meta.Put(keyKind, []byte(kind)), meta.Put(keyFormat, key64(format)))
+	return errors.Join(err, w.end(), meta.Put(keyKind, []byte(kind)), meta.Put(keyFormat, key64(format)))
 }
 
 // upgrade makes a file of format 1 or 2 one that this release may write: the older
@@ -114,10 +114,15 @@ func create(tx *bbolt.Tx) error {
 // are until they change.
 func upgrade(tx *bbolt.Tx) error {
 	meta := bucket(tx, catalog.Meta)
-	return errors.Join(
+	err := errors.Join(
 		meta.Put(keyNumber, key64(bucket(tx, catalog.Slaves).Sequence())),
 		meta.Put(keyFormat, key64(format)),
 	)
+	if err != nil {
+		return err
+	}
+	sum, err := sumOf(tx) // of what is there: the older formats have none to compare with
+	return errors.Join(err, meta.Put(keySum, key64(sum)))
 }
 
 // check says whether the file is a catalog that this release reads, and returns
@@ -146,11 +151,17 @@ func check(tx *bbolt.Tx) (v uint64, err error) {
 func load(file *disk.File) (*catalog.Table, error) {
 	table := catalog.NewTable()
 	err := file.View(func(tx *bbolt.Tx) error {
+		want, err := readSum(tx)
+		if err != nil {
+			return err
+		}
+		sum := uint64(0)
 		for _, space := range catalog.Spaces() {
 			err := bucket(tx, space).ForEach(func(k, v []byte) error {
-				if space == catalog.Meta && (bytes.Equal(k, keyKind) || bytes.Equal(k, keyFormat)) {
+				if ofFile(space, k) {
 					return nil
 				}
+				sum += digest(space, k, v)
 				if err := table.Restore(catalog.Record{Space: space, Key: k, Value: v}); err != nil {
 					// A damaged page shows keys of many megabytes.
 					return fmt.Errorf("%w: damaged: %s %.32x (%d bytes): %w", catalog.ErrForeign, space, k, len(k), err)
@@ -160,6 +171,9 @@ func load(file *disk.File) (*catalog.Table, error) {
 			if err != nil {
 				return err
 			}
+		}
+		if sum != want {
+			return fmt.Errorf("%w: damaged: the sum over its records is not the one that was written; put a copy in its place", catalog.ErrForeign)
 		}
 		if err := table.Restored(); err != nil {
 			return fmt.Errorf("%w: damaged: %w", catalog.ErrForeign, err)
