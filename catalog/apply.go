@@ -10,8 +10,16 @@ import (
 // unless it is refused: then nothing of it is made.
 func (t *Table) Apply(c Change) Verdict { return c.apply(t) }
 
+// maxLeap bounds by how much one write may raise the revision: far above what a
+// catalog that was lost and begun anew is behind its slaves, and so small that a
+// slave that tells nonsense does not use up the numbers of everybody.
+const maxLeap = 1 << 40
+
 // follow gives the next revision, above floor.
 func (t *Table) follow(floor uint64) (uint64, error) {
+	if floor > t.revision && floor-t.revision > maxLeap {
+		return 0, fmt.Errorf("%w: revision %d is too far above the catalog's, %d: this cluster never gave it", ErrInvalid, floor, t.revision)
+	}
 	floor = max(floor, t.revision)
 	if floor == math.MaxUint64 {
 		return 0, fmt.Errorf("%w: revision %d has no number after it", ErrInvalid, floor)

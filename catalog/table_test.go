@@ -383,3 +383,21 @@ func TestAnAddressThatIsGivenAgain(t *testing.T) {
 	s, _ := tab.Snapshot().Slave("c")
 	require.Equal(t, Joining, s.State)
 }
+
+// A slave that tells a revision which nobody gave stops the writes of one vector,
+// and not those of all.
+func TestARevisionThatNobodyGave(t *testing.T) {
+	tab := NewTable()
+	require.NoError(t, tab.Apply(Join{Addr: "a", Protocol: 2}).Err)
+	begin := func(id, floor uint64) Verdict {
+		return tab.Apply(Begin{ID: id, Floor: floor, Holders: []string{"a"}})
+	}
+	require.EqualValues(t, maxLeap+1, begin(1, maxLeap).Revision, "a new catalog over old slaves")
+	for _, floor := range []uint64{math.MaxUint64, math.MaxUint64 - 1, 1 << 63, 2*maxLeap + 2} {
+		require.ErrorIs(t, begin(2, floor).Err, ErrInvalid, floor)
+		require.ErrorContains(t, begin(2, floor).Err, "never gave it")
+	}
+	v := begin(3, 0)
+	require.NoError(t, v.Err)
+	require.EqualValues(t, maxLeap+2, v.Revision)
+}
