@@ -102,6 +102,9 @@ type Answer struct {
 
 // Query runs a query such as "P:7" or "R:0-3&10-14".
 func (c *Client) Query(ctx context.Context, text string, o QueryOptions) (Answer, error) {
+	if err := checkText(text); err != nil {
+		return Answer{}, err
+	}
 	ctx, cancel := o.within(ctx)
 	defer cancel()
 	res, err := c.master.MasterQuery(ctx, o.request(text))
@@ -121,8 +124,22 @@ func (c *Client) Query(ctx context.Context, text string, o QueryOptions) (Answer
 	return a, nil
 }
 
+// checkText refuses a query that no call carries, as the master would.
+func checkText(text string) error {
+	if len(text) <= structs.MAX_QUERY_TEXT {
+		return nil
+	}
+	return refused(structs.QUERY_SYNTAX, structs.QueryFailure{
+		Message:  fmt.Sprintf("query: the text has %d bytes, at most %d are allowed: ask for ranges, or in several queries", len(text), structs.MAX_QUERY_TEXT),
+		Position: structs.MAX_QUERY_TEXT + 1,
+	})
+}
+
 // Explain tells how the query would run: which slave each vector comes from.
 func (c *Client) Explain(ctx context.Context, text string, o QueryOptions) (structs.Explanation, error) {
+	if err := checkText(text); err != nil {
+		return structs.Explanation{}, err
+	}
 	ctx, cancel := o.within(ctx)
 	defer cancel()
 	res, err := c.master.MasterExplain(ctx, o.request(text))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -189,4 +190,16 @@ func TestDialTakesNoPort(t *testing.T) {
 		require.ErrorIs(t, err, errHostPort, host)
 		require.ErrorAs(t, err, new(*UnreachableError))
 	}
+}
+
+// A text that does not fit a call is the query's fault, and not the call's.
+func TestATextThatIsTooLong(t *testing.T) {
+	text := "R:" + strings.Repeat("1", structs.MAX_QUERY_TEXT-1)
+	var c Client // nothing is sent
+	_, err := c.Query(t.Context(), text, QueryOptions{})
+	require.ErrorIs(t, err, ErrSyntax)
+	require.EqualError(t, err, "client: query: the text has 65537 bytes, at most 65536 are allowed: ask for ranges, or in several queries")
+	_, err = c.Explain(t.Context(), text, QueryOptions{})
+	require.ErrorIs(t, err, ErrSyntax)
+	require.NoError(t, checkText(text[1:]))
 }

@@ -83,6 +83,8 @@ func (f *File) open(o Options) (err error) {
 		return fmt.Errorf("%w: %s: end the other one, or choose another data directory", ErrLocked, f.path)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
 		return fmt.Errorf("%w: %s: %w", ErrDamaged, f.path, err)
+	case err != nil && !errors.As(err, new(*fs.PathError)): // bbolt's own words, as of a file that is too short
+		return fmt.Errorf("%w: %s: %w", ErrDamaged, f.path, err)
 	case err != nil:
 		return fmt.Errorf("disk: open: %w", err)
 	}

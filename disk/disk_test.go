@@ -149,3 +149,14 @@ func TestSubmitEndsWithItsContext(t *testing.T) {
 	close(hold)
 	g.Close()
 }
+
+// What bbolt finds too short, and says so without a name, is damage with a name.
+func TestAFileThatIsNone(t *testing.T) {
+	for _, content := range []string{"x", strings.Repeat("junk", 1250), strings.Repeat("junk", 1<<14)} {
+		path := filepath.Join(t.TempDir(), "f.db")
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		_, err := Open(path, Options{})
+		require.ErrorIs(t, err, ErrDamaged)
+		require.ErrorContains(t, err, path)
+	}
+}

@@ -49,7 +49,7 @@ func Parse(s string) (Name, error) {
 	digits := true // of an address, but no address: inet_aton(3) would take 127.1
 	for _, c := range []byte(host) {
 		switch {
-		case c <= ' ' || c == 0x7f || strings.IndexByte(`/\:%[]"'`, c) >= 0:
+		case c <= ' ' || c >= 0x7f || strings.IndexByte(`/\:%[]"'`, c) >= 0:
 			return Name{}, fmt.Errorf("%w: %q is neither a host name nor an address", ErrName, s)
 		case c != '.' && (c < '0' || c > '9'):
 			digits = false
@@ -77,7 +77,7 @@ func parseIP(s string, ip netip.Addr) (Name, error) {
 	switch ip = ip.Unmap(); {
 	case ip.Zone() != "":
 		return Name{}, fmt.Errorf("%w: %q has a zone, which means something on one host alone: use another address", ErrName, s)
-	case ip.IsUnspecified():
+	case ip.IsUnspecified(), ip.IsMulticast(), ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
 		return Name{}, fmt.Errorf("%w: %s is no address that others can reach: name the host's own", ErrName, s)
 	}
 	return Name{text: ip.String(), ip: ip}, nil

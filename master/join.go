@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
-	"strings"
+	"net"
 
 	"starfish/catalog"
 	"starfish/fault"
 	"starfish/fault/wire"
+	"starfish/machine"
 	"starfish/master/health"
 	"starfish/peer"
 	"starfish/rpc"
@@ -72,10 +72,13 @@ func (m *Master) joinRefused(req structs.JoinRequest, err error) structs.JoinRes
 
 // checkJoin checks what can be said without the catalog.
 func checkJoin(req structs.JoinRequest) ([]catalog.Span, error) {
-	addr := string(req.Addr)
+	if _, _, err := net.SplitHostPort(string(req.Addr)); err == nil {
+		return nil, errors.New("the address has a port: leave it away, the host's portmapper knows it")
+	}
+	if _, err := machine.Parse(string(req.Addr)); err != nil {
+		return nil, err
+	}
 	switch {
-	case addr == "" || strings.ContainsAny(addr, " \t\r\n\x00/"):
-		return nil, fmt.Errorf("%q is neither a host name nor an address", addr)
 	case req.Protocol != 1 && req.Protocol != 2:
 		return nil, fmt.Errorf("version %d of SLAVE_PROG is not known: 2, or 1 for a C handler", req.Protocol)
 	case req.Protocol == 2 && len(req.Ids) > 0:
@@ -84,13 +87,6 @@ func checkJoin(req structs.JoinRequest) ([]catalog.Span, error) {
 		return nil, errors.New("--replace is for a C handler (--v1): what another slave holds is put through the master")
 	case req.Protocol == 1 && len(req.Ids) == 0:
 		return nil, errors.New("a C handler needs --ids: the vectors that it holds")
-	}
-	ip, err := netip.ParseAddr(addr)
-	switch {
-	case err == nil && ip.IsUnspecified():
-		return nil, fmt.Errorf("%s is no address that others can reach: name the host's own", addr)
-	case err != nil && strings.Contains(addr, ":"):
-		return nil, errors.New("the address has a port: leave it away, the host's portmapper knows it")
 	}
 	var ids []catalog.Span
 	for _, r := range req.Ids {

@@ -239,6 +239,9 @@ func TestConfig(t *testing.T) {
 		"has a port":                 {Data: "d", Addr: "10.0.0.1:20490"},
 		"no address that others can": {Data: "d", Addr: "0.0.0.0"},
 		"neither a host name nor":    {Data: "d", Addr: "a b"},
+		"224.0.0.1 is no address":    {Data: "d", Addr: "224.0.0.1"},
+		`"[::1]" is neither`:         {Data: "d", Addr: "[::1]"},
+		`the master "[fd00::1]" is`:  {Data: "d", Master: "[fd00::1]"},
 		"negative":                   {Data: "d", HopTimeout: -1},
 	} {
 		require.ErrorContains(t, cfg.Check(), want)

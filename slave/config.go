@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"starfish/machine"
 	"starfish/node"
 	"starfish/peer"
 	"starfish/portmap"
@@ -104,6 +105,8 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if _, _, err := net.SplitHostPort(c.Master); err == nil && c.DialMaster == nil {
 		fault("the master %q has a port: leave it away, its portmapper knows it", c.Master)
+	} else if strings.ContainsAny(c.Master, "[]/ \t\r\n") && c.DialMaster == nil {
+		fault("the master %q is neither a host name nor an address; an IPv6 address takes no brackets", c.Master)
 	}
 	if c.DialMaster == nil {
 		c.DialMaster = dialMaster
@@ -113,14 +116,11 @@ func (c Config) withDefaults() (Config, error) {
 
 // checkAddr refuses what clnt_create would not take, or others could not reach.
 func checkAddr(addr string) error {
-	ip, err := netip.ParseAddr(addr)
-	switch {
-	case len(addr) > structs.MAX_MACHINE_ADDR, strings.ContainsAny(addr, " \t\r\n\x00/"):
-		return fmt.Errorf("slave: %q is neither a host name nor an address", addr)
-	case err == nil && ip.IsUnspecified():
+	if ip, err := netip.ParseAddr(addr); err == nil && ip.IsUnspecified() {
 		return fmt.Errorf("slave: %s is no address that others can reach: name the host's own, and --listen %s", addr, addr)
-	case err != nil && strings.Contains(addr, ":"):
-		return fmt.Errorf("slave: the address %q has a port: leave it away, and say --port", addr)
+	}
+	if _, err := machine.Parse(addr); err != nil {
+		return fmt.Errorf("slave: %w", err)
 	}
 	return nil
 }

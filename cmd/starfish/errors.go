@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -186,12 +187,22 @@ func caret(text string, pos int) string {
 	return "  " + before + after + "\n  " + strings.Repeat(" ", utf8.RuneCountInString(before)) + "^"
 }
 
-// printable replaces what would move the cursor.
+// printable replaces what would move the cursor, or change the terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
 	}, s)
+}
+
+// printableLines is printable but for the ends of lines: a message may quote
+// what a C handler, or whoever joined, wrote.
+func printableLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
 }

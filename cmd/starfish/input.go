@@ -138,6 +138,9 @@ func readFile(name string, stdin io.Reader) ([]byte, error) {
 	r := bufio.NewReader(io.LimitReader(stdin, maxVectorFile+1))
 	head, _ := r.Peek(512) // the end, or an error, comes again
 	if !isRoaring(head) && bytes.IndexByte(head, 0) >= 0 {
+		if name == "-" {
+			name = stdinName
+		}
 		return nil, fmt.Errorf("%s: a zero byte: this is neither text nor the roaring format", name)
 	}
 	data, err := io.ReadAll(r)

@@ -355,3 +355,37 @@ func FuzzParseLine(f *testing.F) {
 		require.Equal(t, rows, rows2)
 	})
 }
+
+// TestHost: what clnt_create takes, and what is to be said instead of the rest.
+func TestHost(t *testing.T) {
+	for in, want := range map[string]string{"": "127.0.0.1", "::1": "::1", "fe80::1%lo": "fe80::1%lo", "a.example.": "a.example.", "h_1": "h_1"} {
+		host, err := (&globals{master: in}).host()
+		require.NoError(t, err, in)
+		require.Equal(t, want, host)
+	}
+	for in, says := range map[string]string{
+		"127.0.0.1:111":    "say 127.0.0.1, ",
+		"[::1]:111":        "say ::1, ",
+		"[::1]":            "has brackets: say ::1",
+		"http://127.0.0.1": "neither a host name nor an address",
+		" ":                "neither a host name nor an address",
+		"127.0.0.1\n":      "neither a host name nor an address",
+		":111":             "neither a host name nor an address",
+		":":                "neither a host name nor an address",
+		"a/b":              "neither a host name nor an address",
+		"h:":               "neither a host name nor an address",
+	} {
+		_, err := (&globals{master: in}).host()
+		require.ErrorAs(t, err, new(*usageError), in)
+		require.ErrorContains(t, err, says, in)
+	}
+}
+
+// What others wrote does not reach the terminal as it is.
+func TestNoEscapesReachTheTerminal(t *testing.T) {
+	require.Equal(t, "a [31mred\nnext\ufffd ", printableLines("a\x1b[31mred\nnext\xff\u009b"))
+	var b strings.Builder
+	require.NoError(t, printStatus(&b, &structs.ClusterStatus{Slaves: []structs.SlaveStatus{{Addr: "h", Protocol: 2, Problem: "x\x1b[2J\ny"}}}))
+	require.NotContains(t, b.String(), "\x1b")
+	require.Contains(t, b.String(), "x [2J y\n")
+}

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/signal"
 	"strings"
@@ -60,7 +61,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(stderr, "starfish: %s\n", describe(err))
+	fmt.Fprintf(stderr, "starfish: %s\n", printableLines(describe(err)))
 	switch {
 	case errors.As(err, new(*usageError)):
 		fmt.Fprintf(stderr, "see '%s --help'\n", cmd.CommandPath())
@@ -178,8 +179,15 @@ func (g *globals) host() (string, error) {
 	if host == "" {
 		return "127.0.0.1", nil
 	}
-	if bare, _, err := net.SplitHostPort(host); err == nil {
+	if bare, port, err := net.SplitHostPort(host); err == nil && bare != "" && port != "" && !strings.Contains(port, "/") {
 		return "", usagef("%s: %q has a port: say %s, its portmapper knows the port", name, host, bare)
+	}
+	if ip, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil && host == "["+ip.String()+"]" {
+		return "", usagef("%s: %q has brackets: say %s", name, host, ip)
+	}
+	_, err := netip.ParseAddr(host)
+	if strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || strings.ContainsRune("[]/", r) }) || err != nil && strings.Contains(host, ":") {
+		return "", usagef("%s: %q is neither a host name nor an address", name, host)
 	}
 	return host, nil
 }

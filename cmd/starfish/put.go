@@ -77,6 +77,8 @@ func vectorFromFlags(cmd *cobra.Command, rows, word, file string) (*vector.Bitma
 			return nil, usagef("--word: %w", err)
 		}
 		return vector.FromWord(w), nil
+	case cmd.Flags().Changed("file") && file == "":
+		return nil, usagef(`--file: "" is no file`)
 	case cmd.Flags().Changed("file"):
 		return readVectorFile(cmd.Context(), file, cmd.InOrStdin())
 	}

@@ -94,7 +94,7 @@ func printStatus(w io.Writer, st *structs.ClusterStatus) error {
 		t := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(t, "SLAVE\tSTATE\tPRIORITY\tMEMBERS\tMISSING\tSET ASIDE\tREMARK")
 		for _, s := range st.Slaves {
-			priority, remark := "-", s.Problem
+			priority, remark := "-", printable(s.Problem)
 			if s.Priority != nil {
 				priority = strconv.Itoa(int(*s.Priority))
 			}
