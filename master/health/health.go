@@ -34,7 +34,9 @@ type Views interface {
 // Sightings take what was found out about a slave.
 type Sightings interface {
 	SetState(addr string, st catalog.State, problem string)
-	SetInventory(addr string, missing []uint64, setAside uint64)
+	SetInventory(addr string, missing []uint64, setAside uint64) // in place of all that was found before
+	Lacks(addr string, ids ...uint64)                            // more that is missing
+	Found(addr string, id uint64)                                // that is not missing any more
 }
 
 // Slaves are visited.

@@ -17,9 +17,9 @@ import (
 // by watched.mu. Writes go on during a comparison, and one page is older than
 // the next, so the ids that a write touches meanwhile are left out of the result.
 type inventory struct {
-	missing  []uint64 // ascending: ids that the slave should hold and does not have
-	setAside uint64   // ids that it has and the catalog does not know
-	scans    int      // comparisons running
+	missing  map[uint64]struct{} // ids that the slave should hold and does not have
+	setAside uint64              // ids that it has and the catalog does not know
+	scans    int                 // comparisons running
 	touched  map[uint64]struct{}
 }
 
@@ -69,9 +69,15 @@ func (h *Health) compare(w *watched, st catalog.State) error {
 		untouched := func(ids []uint64) []uint64 {
 			return slices.DeleteFunc(ids, func(id uint64) bool { _, ok := touched[id]; return ok })
 		}
-		w.missing, w.setAside = untouched(found.missing), uint64(len(untouched(found.setAside)))
+		missing := untouched(found.missing)
+		w.missing = make(map[uint64]struct{}, len(missing))
+		for _, id := range missing {
+			w.missing[id] = struct{}{}
+		}
+		w.setAside = uint64(len(untouched(found.setAside)))
 		found.stale = untouched(found.stale)
-		h.noteInventory(w)
+		setAside := w.setAside
+		w.notes.add(func() { h.cfg.Sightings.SetInventory(w.addr, missing, setAside) })
 	})
 	w.notes.flush()
 	h.log.Info("inventory compared", "addr", w.addr, "missing", missing, "set_aside", setAside)
@@ -122,13 +128,6 @@ func (h *Health) page(ctx context.Context, addr string, first uint64, limit uint
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.Patience)
 	defer cancel()
 	return h.cfg.Slaves.Inventory(ctx, addr, first, limit)
-}
-
-// noteInventory has the catalog told what is missing now, under w.mu. The list is
-// never changed in place: the catalog and its readers have it.
-func (h *Health) noteInventory(w *watched) {
-	missing, setAside := w.missing, w.setAside
-	w.notes.add(func() { h.cfg.Sightings.SetInventory(w.addr, missing, setAside) })
 }
 
 // merge compares the ids from lo to hi; written has the revision that each of the
@@ -214,10 +213,10 @@ func (h *Health) Arrived(addr string, id uint64) {
 		return
 	}
 	w.mu.Lock()
-	i, missed := slices.BinarySearch(w.missing, id)
+	_, missed := w.missing[id]
 	if missed {
-		w.missing = slices.Delete(slices.Clone(w.missing), i, i+1)
-		h.noteInventory(w)
+		delete(w.missing, id)
+		w.notes.add(func() { h.cfg.Sightings.Found(addr, id) })
 	}
 	w.mu.Unlock()
 	if missed {
@@ -252,19 +251,21 @@ func (h *Health) Verify(ctx context.Context, addr string, ids []uint64) error {
 	snap := h.cfg.Views.Snapshot()
 	more := false
 	missing, _ := w.end(func(touched map[uint64]struct{}) {
-		missing := slices.Clone(w.missing)
+		var news []uint64
 		for i, id := range ids {
 			_, written := touched[id]
 			_, pending := snap.Pending(id)
 			mem, known := snap.Member(id)
-			if lacks[i] && !written && !pending && known && slices.Contains(mem.Holders, addr) {
-				missing = append(missing, id)
+			if _, noted := w.missing[id]; lacks[i] && !noted && !written && !pending && known && slices.Contains(mem.Holders, addr) {
+				if w.missing == nil {
+					w.missing = map[uint64]struct{}{}
+				}
+				w.missing[id] = struct{}{}
+				news = append(news, id)
 			}
 		}
-		slices.Sort(missing)
-		if missing = slices.Compact(missing); len(missing) > len(w.missing) {
-			w.missing, more = missing, true
-			h.noteInventory(w)
+		if more = len(news) > 0; more {
+			w.notes.add(func() { h.cfg.Sightings.Lacks(addr, news...) })
 		}
 	})
 	w.notes.flush()
