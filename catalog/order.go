@@ -2,27 +2,8 @@ package catalog
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
-	"strings"
 )
-
-// CompareAddr is the global machine order, the same in all lists of all queries:
-// IP addresses first and numerically, so that 127.0.0.9 stands before 127.0.0.10,
-// then names in byte order.
-func CompareAddr(a, b string) int {
-	ipA, errA := netip.ParseAddr(a)
-	ipB, errB := netip.ParseAddr(b)
-	switch {
-	case errA == nil && errB == nil:
-		return cmp.Or(ipA.Compare(ipB), strings.Compare(a, b))
-	case errA == nil:
-		return -1
-	case errB == nil:
-		return 1
-	}
-	return strings.Compare(a, b)
-}
 
 // MergeSpans returns the same ids as spans in ascending order, without overlap
 // and without touching neighbours. Spans with First > Last hold nothing.

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
+
+	"starfish/machine"
 )
 
 // Slots is the number of hash partitions. The slaves of a slot are drawn at its
@@ -41,14 +43,14 @@ func PlaceSlot(slot int, slaves []Slave, replicas int) []string {
 		case a.score < b.score:
 			return 1
 		}
-		return CompareAddr(a.addr, b.addr)
+		return machine.CompareSpelled(a.addr, b.addr)
 	})
 	all = all[:min(len(all), max(replicas, 1))]
 	addrs := make([]string, len(all))
 	for i, s := range all {
 		addrs[i] = s.addr
 	}
-	slices.SortFunc(addrs, CompareAddr)
+	slices.SortFunc(addrs, machine.CompareSpelled)
 	return addrs
 }
 
@@ -82,7 +84,7 @@ func (s *Snapshot) HoldersFor(id uint64, pins []string, replicas int) (holders [
 	}
 	if len(pins) > 0 {
 		holders = slices.Clone(pins)
-		slices.SortFunc(holders, CompareAddr)
+		slices.SortFunc(holders, machine.CompareSpelled)
 		holders = slices.Compact(holders)
 		return holders, true, s.writable(holders)
 	}

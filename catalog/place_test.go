@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"starfish/machine"
 )
 
 func twos(addrs ...string) (out []Slave) {
@@ -35,7 +37,7 @@ func TestPlaceSlot(t *testing.T) {
 	for slot := range Slots {
 		got := PlaceSlot(slot, append(slaves, static), 2)
 		require.Len(t, got, 2)
-		require.True(t, slices.IsSortedFunc(got, CompareAddr))
+		require.True(t, slices.IsSortedFunc(got, machine.CompareSpelled))
 		for _, a := range got {
 			count[a]++
 		}
@@ -77,13 +79,13 @@ func TestScoreFollowsWeight(t *testing.T) {
 	require.InDelta(t, 0.75, float64(wins)/Slots, 0.05)
 }
 
-func TestCompareAddr(t *testing.T) {
+func TestOrderOfMachines(t *testing.T) {
 	sorted := []string{"9.0.0.1", "127.0.0.2", "127.0.0.10", "::1", "fe80::2", "alpha", "beta", "beta2"}
 	shuffled := []string{"beta2", "127.0.0.10", "::1", "alpha", "9.0.0.1", "fe80::2", "beta", "127.0.0.2"}
-	slices.SortFunc(shuffled, CompareAddr)
+	slices.SortFunc(shuffled, machine.CompareSpelled)
 	require.Equal(t, sorted, shuffled)
-	require.Zero(t, CompareAddr("::1", "::1"))
-	require.NotZero(t, CompareAddr("::1", "0:0:0:0:0:0:0:1"))
+	require.Zero(t, machine.CompareSpelled("::1", "::1"))
+	require.NotZero(t, machine.CompareSpelled("::1", "0:0:0:0:0:0:0:1"))
 }
 
 func TestMergeSpans(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/tidwall/btree"
+
+	"starfish/machine"
 )
 
 // MaxStaticIDs bounds the ids of a static slave.
@@ -125,7 +127,7 @@ func (t *Table) putSlave(number uint32, s Slave, ids []Span) {
 		e.Addr = s.Addr
 		t.byAddr[s.Addr] = e
 		t.slaves = append(slices.Clone(t.slaves), e)
-		slices.SortFunc(t.slaves, func(a, b *slaveEntry) int { return CompareAddr(a.Addr, b.Addr) })
+		slices.SortFunc(t.slaves, func(a, b *slaveEntry) int { return machine.CompareSpelled(a.Addr, b.Addr) })
 		t.reindex()
 	}
 	e.Protocol, e.Weight, e.Identity, e.Priority = s.Protocol, s.Weight, s.Identity, nil

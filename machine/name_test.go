@@ -116,3 +116,11 @@ func FuzzParse(f *testing.F) {
 		require.True(t, n == again)
 	})
 }
+
+func TestCanonical(t *testing.T) {
+	for in, want := range map[string]string{
+		"Host.Example.": "host.example", "0:0:0:0:0:0:0:1": "::1", "::ffff:127.0.0.2": "127.0.0.2", "no name": "no name", "": "",
+	} {
+		require.Equal(t, want, Canonical(in))
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"starfish/catalog"
+	"starfish/machine"
 	"starfish/rpc"
 	"starfish/structs"
 )
@@ -315,7 +316,7 @@ func TestOneMachineOneName(t *testing.T) {
 	hosts := map[string]string{"handler.test": "10.0.0.9", "other.test": "10.0.0.8", "v6.test": "2001:db8::9"}
 	w := newWorld(t, func(c *Config) {
 		c.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
-			ip, ok := hosts[canonical(host)]
+			ip, ok := hosts[machine.Canonical(host)]
 			if !ok {
 				return nil, errors.New("no such host")
 			}

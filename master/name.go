@@ -6,10 +6,11 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"starfish/machine"
 )
 
 // nameOf returns the name under which the machine has joined, which may be
@@ -23,7 +24,7 @@ func (m *Master) nameOf(ctx context.Context, addr string, look bool) (string, er
 	}
 	slaves := snap.Slaves()
 	for _, s := range slaves {
-		if canonical(s.Addr) == canonical(addr) {
+		if machine.Canonical(s.Addr) == machine.Canonical(addr) {
 			return s.Addr, nil
 		}
 	}
@@ -50,14 +51,6 @@ func (m *Master) nameOf(ctx context.Context, addr string, look bool) (string, er
 }
 
 const lookTimeout = time.Second // for the host names of a cluster
-
-// canonical is the form in which spellings of a machine's name are compared.
-func canonical(addr string) string {
-	if ip, err := netip.ParseAddr(addr); err == nil {
-		return ip.Unmap().String()
-	}
-	return strings.ToLower(strings.TrimSuffix(addr, "."))
-}
 
 // ips are the addresses of a machine; none where its name is not found.
 func (m *Master) ips(ctx context.Context, addr string) []netip.Addr {

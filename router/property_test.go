@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"starfish/catalog"
+	"starfish/machine"
 	"starfish/query"
 )
 
@@ -181,7 +182,7 @@ func (w *world) checkPlan(t *rapid.T, q query.Query, plan *Plan) {
 	from := map[uint64]string{}
 	require.Len(t, plan.Ranges, len(q.Ranges))
 	for i, rp := range plan.Ranges {
-		require.True(t, slices.IsSortedFunc(rp.Legs, func(a, b Leg) int { return catalog.CompareAddr(a.Machine, b.Machine) }))
+		require.True(t, slices.IsSortedFunc(rp.Legs, func(a, b Leg) int { return machine.CompareSpelled(a.Machine, b.Machine) }))
 		var got []uint64
 		for j, leg := range rp.Legs {
 			require.True(t, j == 0 || rp.Legs[j-1].Machine != leg.Machine)

@@ -7,12 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"starfish/machine"
 	"starfish/peer"
 	"starfish/rpc"
 	"starfish/structs"
@@ -51,14 +50,6 @@ func newCluster(cfg Config, instance uint64) *cluster {
 		close(c.tried)
 	}
 	return c
-}
-
-// canonical is the form in which machine names are compared.
-func canonical(machine string) string {
-	if ip, err := netip.ParseAddr(machine); err == nil {
-		return ip.Unmap().String()
-	}
-	return strings.ToLower(machine)
 }
 
 // isMaster reports whether who brings the secret is the master that this process
@@ -192,7 +183,7 @@ func (c *cluster) call(ctx context.Context) error {
 func (c *cluster) accept(a structs.JoinAnswer) {
 	list := make(members, len(a.Machines))
 	for _, m := range a.Machines {
-		list[canonical(string(m.Addr))] = m.Protocol
+		list[machine.Canonical(string(m.Addr))] = m.Protocol
 	}
 	c.members.Store(&list)
 }

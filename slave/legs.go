@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"starfish/catalog"
+	"starfish/machine"
 	"starfish/rpc"
 	"starfish/structs"
 )
@@ -48,7 +48,7 @@ func (s *Slave) split(ctx context.Context, list structs.MachineVecList) (*legs, 
 		n = next
 	}
 	if !slices.ContainsFunc(l.others, func(g *leg) bool { return g.target.static }) {
-		slices.SortStableFunc(l.others, func(a, b *leg) int { return catalog.CompareAddr(a.machine, b.machine) })
+		slices.SortStableFunc(l.others, func(a, b *leg) int { return machine.CompareSpelled(a.machine, b.machine) })
 	}
 	return l, nil
 }

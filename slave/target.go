@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"starfish/machine"
 	"starfish/rpc"
 	"starfish/structs"
 )
@@ -51,10 +52,10 @@ func (s *Slave) target(ctx context.Context, machine string) (target, error) {
 
 // member finds a machine in the list of the cluster, which may have it under
 // another name of the same address. What is dialed is the name in the list.
-func (s *Slave) member(ctx context.Context, machine string, ips []netip.Addr) (name string, protocol uint32, ok bool) {
+func (s *Slave) member(ctx context.Context, asked string, ips []netip.Addr) (name string, protocol uint32, ok bool) {
 	list := *s.cluster.members.Load()
-	if protocol, ok := list[canonical(machine)]; ok {
-		return machine, protocol, true
+	if protocol, ok := list[machine.Canonical(asked)]; ok {
+		return asked, protocol, true
 	}
 	for _, ip := range ips {
 		if protocol, ok := list[ip.String()]; ok {
@@ -126,7 +127,7 @@ func newNames() *names {
 
 // lookup resolves a host name; none where that fails.
 func (n *names) lookup(ctx context.Context, host string) []netip.Addr {
-	host = canonical(host)
+	host = machine.Canonical(host)
 	n.mu.Lock()
 	r, ok := n.ips[host]
 	n.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 
 	"starfish/catalog"
 	"starfish/fault"
+	"starfish/machine"
 	"starfish/router"
 )
 
@@ -76,7 +77,7 @@ func (r *run) concerned(u unread) []string {
 			machines = append(machines, waits...)
 		}
 	}
-	slices.SortFunc(machines, catalog.CompareAddr)
+	slices.SortFunc(machines, machine.CompareSpelled)
 	return slices.Compact(machines)
 }
 

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"starfish/catalog"
+	"starfish/machine"
 )
 
 // same is the error of a slave that is the same process as another one, joined
@@ -19,7 +20,7 @@ func (h *Health) same(w *watched, instance uint64) error {
 	self, _ := snap.Slave(w.addr)
 	for _, addr := range h.named(w, instance) {
 		s, _ := snap.Slave(addr)
-		if s.Members > self.Members || s.Members == self.Members && catalog.CompareAddr(addr, w.addr) < 0 {
+		if s.Members > self.Members || s.Members == self.Members && machine.CompareSpelled(addr, w.addr) < 0 {
 			return fmt.Errorf("health: %s and %s are one slave: start it with --addr %s, where its vectors are", w.addr, addr, addr)
 		}
 		if s.State == catalog.Serving {
@@ -64,6 +65,6 @@ func (h *Health) named(w *watched, instance uint64) (addrs []string) {
 		})
 	}
 	g.Wait()
-	slices.SortFunc(addrs, catalog.CompareAddr)
+	slices.SortFunc(addrs, machine.CompareSpelled)
 	return addrs
 }

@@ -13,6 +13,7 @@ import (
 
 	"starfish/catalog"
 	"starfish/fault"
+	"starfish/machine"
 	"starfish/peer"
 )
 
@@ -353,6 +354,6 @@ func sortedKeys(errs map[string]error) []string {
 	for h := range errs {
 		keys = append(keys, h)
 	}
-	slices.SortFunc(keys, catalog.CompareAddr)
+	slices.SortFunc(keys, machine.CompareSpelled)
 	return keys
 }
