@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"starfish/fault"
+	"starfish/fault/wire"
 	"starfish/rows"
 	"starfish/rpc"
 	"starfish/store"
@@ -30,7 +32,7 @@ func (s *Slave) orOwn(ctx context.Context, ids []uint64, sum *vector.Bitmap, lac
 		return late(ctx)
 	case err != nil:
 		s.log.Error("reading the store failed", "err", err)
-		return fail(structs.QUERY_FAILED, fmt.Sprintf("%s cannot read its store: its log says why", s.cfg.Addr), s.cfg.Addr)
+		return fail(fault.ErrFailed, fmt.Sprintf("%s cannot read its store: its log says why", s.cfg.Addr), s.cfg.Addr)
 	}
 	return lacks.add(s.cfg.Addr, wireAbsent(absent))
 }
@@ -99,7 +101,7 @@ func (s *Slave) callNext(ctx context.Context, chain []*leg, sum *vector.Bitmap, 
 	var so structs.RowBitmap
 	err := s.compute(ctx, func() (err error) {
 		if so, err = rows.Encode(sum, structs.BITMAP_ROARING); err != nil {
-			return fail(structs.QUERY_TOO_LARGE, fmt.Sprintf("the result so far is too large to hand on: %v", err))
+			return fail(fault.ErrTooLarge, fmt.Sprintf("the result so far is too large to hand on: %v", err))
 		}
 		return nil
 	})
@@ -118,7 +120,7 @@ func (s *Slave) callNext(ctx context.Context, chain []*leg, sum *vector.Bitmap, 
 		return s.callFailed(ctx, next.machine, err)
 	}
 	if res.Status != structs.QUERY_OK {
-		return &failure{status: res.Status, QueryFailure: res.Failure}
+		return wire.Decode(res.Status, res.Failure)
 	}
 	if err := lacks.add(next.machine, res.Leg.Absent); err != nil {
 		return err
@@ -126,7 +128,7 @@ func (s *Slave) callNext(ctx context.Context, chain []*leg, sum *vector.Bitmap, 
 	return s.compute(ctx, func() error {
 		b, err := rows.Decode(&res.Leg.Rows)
 		if err != nil {
-			return fail(structs.QUERY_UNAVAILABLE, fmt.Sprintf("%s answered with what is no bitmap: %v", next.machine, err), next.machine)
+			return fail(fault.ErrUnavailable, fmt.Sprintf("%s answered with what is no bitmap: %v", next.machine, err), next.machine)
 		}
 		*sum = *b
 		return nil
@@ -137,7 +139,7 @@ func (s *Slave) callNext(ctx context.Context, chain []*leg, sum *vector.Bitmap, 
 // large together for one record come in several, each of which fits alone.
 func (s *Slave) callParted(ctx context.Context, g *leg, sum *vector.Bitmap, lacks *absents) error {
 	err := s.callNext(ctx, []*leg{g}, sum, lacks)
-	if f := (*failure)(nil); g.nodes < 2 || !errors.As(err, &f) || f.status != structs.QUERY_TOO_LARGE {
+	if g.nodes < 2 || !errors.Is(err, fault.ErrTooLarge) {
 		return err
 	}
 	for _, half := range g.halves() {
@@ -198,7 +200,7 @@ func staticFailed(machine string, list structs.MachineVecList, says string) erro
 	if n > shown {
 		ids += fmt.Sprintf(", ... (%d in all)", n)
 	}
-	return fail(structs.QUERY_FAILED, fmt.Sprintf("asked for the vectors %s, the C handler at %s answers %s", ids[2:], machine, says), machine)
+	return fail(fault.ErrFailed, fmt.Sprintf("asked for the vectors %s, the C handler at %s answers %s", ids[2:], machine, says), machine)
 }
 
 // handleOnce calls version 1 of HANDLE_QUERY at a C handler, which cannot be

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"starfish/fault"
 	"starfish/peer"
 	"starfish/rows"
 	"starfish/structs"
@@ -31,7 +32,7 @@ func (s *Slave) coordinateAtOnce(ctx context.Context, arg structs.Coordinate2Arg
 	case whole && arg.Format == structs.BITMAP_ROARING && !overUDP(ctx):
 		rb, err := rows.Stream(found.Rows)
 		if err != nil {
-			err = fail(structs.QUERY_TOO_LARGE, err.Error())
+			err = fail(fault.ErrTooLarge, err.Error())
 		}
 		return structs.QueryAnswer{Count: found.Count, Rows: rb}, err
 	}
@@ -48,7 +49,7 @@ func (s *Slave) enterCoordination() (leave func(), err error) {
 	case s.coordinating <- struct{}{}:
 		return func() { <-s.coordinating }, nil
 	default:
-		return nil, fail(structs.QUERY_FAILED, fmt.Sprintf("%s coordinates %d queries already: try again, or another slave", s.cfg.Addr, maxCoordinated))
+		return nil, fail(fault.ErrFailed, fmt.Sprintf("%s coordinates %d queries already: try again, or another slave", s.cfg.Addr, maxCoordinated))
 	}
 }
 
@@ -137,5 +138,5 @@ func (g *group) wait() error {
 	if g.timer != nil {
 		g.timer.Stop()
 	}
-	return worst(g.errs)
+	return fault.Join(g.errs)
 }

@@ -4,68 +4,50 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
+	"starfish/fault"
+	"starfish/fault/wire"
 	"starfish/peer"
 	"starfish/rpc"
 	"starfish/structs"
 )
 
-// failure is an answer that is not QUERY_OK, as an error within the package. Any
-// other error of the handler and the coordinator is answered SYSTEM_ERR.
-type failure struct {
-	status structs.QueryStatus
-	structs.QueryFailure
-}
-
-func (f *failure) Error() string {
-	return fmt.Sprintf("slave: %v: %s", f.status, f.Message)
-}
-
-// wire is the failure as the call's transport carries it: less of it over UDP.
-func (f *failure) wire(ctx context.Context) structs.QueryFailure {
-	const maxUDPVectors, maxUDPNames = 400, 4000
-	w := f.QueryFailure
-	if !overUDP(ctx) {
-		return w
+// answered is a fault as the call's transport carries it: less of it over UDP.
+// Not ok: err is none, and is answered SYSTEM_ERR.
+func answered(ctx context.Context, err error) (st structs.QueryStatus, f structs.QueryFailure, ok bool) {
+	if fault.Of(err) == nil {
+		return st, f, false
 	}
-	w.Vectors = w.Vectors[:min(len(w.Vectors), maxUDPVectors)]
+	const maxUDPVectors, maxUDPNames = 400, 4000
+	st, f = wire.Encode(err)
+	if !overUDP(ctx) {
+		return st, f, true
+	}
+	f.Vectors = f.Vectors[:min(len(f.Vectors), maxUDPVectors)]
 	size := 0
-	for i, m := range w.FailedMachines {
+	for i, m := range f.FailedMachines {
 		if size += len(m) + 8; size > maxUDPNames {
-			w.FailedMachines = w.FailedMachines[:i]
+			f.FailedMachines = f.FailedMachines[:i]
 			break
 		}
 	}
-	return w
+	return st, f, true
 }
 
-// fail makes a failure that blames machines.
-func fail(status structs.QueryStatus, message string, machines ...string) *failure {
-	message = peer.Plain(message)
-	f := &failure{status: status}
-	f.Message = message
-	if len(message) > structs.MAX_MESSAGE {
-		f.Message = strings.ToValidUTF8(message[:structs.MAX_MESSAGE-3], "") + "..."
-	}
-	for _, m := range machines {
-		f.FailedMachines = append(f.FailedMachines, structs.MachineName(m))
-	}
-	return f
+// fail makes a fault that blames machines.
+func fail(kind fault.Kind, message string, machines ...string) *fault.Error {
+	return fault.New(kind, "%s", fault.Plain(message)).On(machines...)
 }
 
-// notHeld is the failure of ids that the machine does not have.
-func notHeld(machine string, ids []uint64) *failure {
-	f := fail(structs.QUERY_NOT_HELD, fmt.Sprintf("%s does not hold %d of the vectors, the first is %d", machine, len(ids), ids[0]), machine)
-	f.Vectors = ids[:min(len(ids), structs.MAX_LISTED)]
-	f.VectorsTotal = uint64(len(ids))
-	return f
+// notHeld is the fault of ids that the machine does not have.
+func notHeld(machine string, ids []uint64) *fault.Error {
+	message := fmt.Sprintf("%s does not hold %d of the vectors, the first is %d", machine, len(ids), ids[0])
+	return fail(fault.ErrNotHeld, message, machine).About(uint64(len(ids)), ids[:min(len(ids), structs.MAX_LISTED)]...)
 }
 
-// outsider is the failure of a list that names a machine outside of the cluster.
-func outsider(machine string) *failure {
-	return fail(structs.QUERY_FAILED, fmt.Sprintf("%.255s is not a machine of this cluster: join it, or allow it with --allow-machine", machine), machine)
+// outsider is the fault of a list that names a machine outside of the cluster.
+func outsider(machine string) *fault.Error {
+	return fail(fault.ErrFailed, fmt.Sprintf("%.255s is not a machine of this cluster: join it, or allow it with --allow-machine", machine), machine)
 }
 
 // callFailed is what an error of a call to machine means: the machine dead, or
@@ -77,77 +59,25 @@ func (s *Slave) callFailed(ctx context.Context, machine string, err error) error
 	switch {
 	case errors.As(err, &dead):
 		s.log.Info("machine failed", "machine", machine, "why", peer.Reason(err))
-		return fail(structs.QUERY_UNAVAILABLE, machine+": "+peer.Reason(err), machine)
+		return fail(fault.ErrUnavailable, machine+": "+peer.Reason(err), machine)
 	case ctx.Err() != nil:
 		return late(ctx)
 	case errors.Is(err, rpc.ErrSystem):
 		return fmt.Errorf("slave: %s answered: %w", machine, err)
 	case errors.As(err, &refused):
 		s.log.Info("machine refused a call", "machine", machine, "err", err)
-		return fail(structs.QUERY_FAILED, fmt.Sprintf("%s refused the call: %v", machine, refused), machine)
+		return fail(fault.ErrFailed, fmt.Sprintf("%s refused the call: %v", machine, refused), machine)
 	case errors.Is(err, rpc.ErrTooLong):
-		return fail(structs.QUERY_TOO_LARGE, fmt.Sprintf("the list for %s does not fit a record: %s", machine, peer.Reason(err)))
+		return fail(fault.ErrTooLarge, fmt.Sprintf("the list for %s does not fit a record: %s", machine, peer.Reason(err)))
 	}
 	return fmt.Errorf("slave: calling %s: %w", machine, err)
 }
 
-// late is the failure of a call whose time is over, or the error of one that
+// late is the fault of a call whose time is over, or the error of one that
 // nobody waits for any more.
 func late(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fail(structs.QUERY_DEADLINE, "not answered within the deadline: no machine failed, give a longer one")
+		return fail(fault.ErrDeadline, "not answered within the deadline: no machine failed, give a longer one")
 	}
 	return fmt.Errorf("slave: call given up: %w", context.Cause(ctx))
-}
-
-// rank orders failures of the parts of one call by how much they tell the
-// caller: dead machines before those that merely lack vectors.
-var rank = []structs.QueryStatus{
-	structs.QUERY_UNAVAILABLE, structs.QUERY_NOT_HELD, structs.QUERY_FAILED, structs.QUERY_TOO_LARGE, structs.QUERY_DEADLINE,
-}
-
-// worst is the one error of a call whose parts failed: failures of the highest
-// rank together, each machine once; without any the first other error, one that
-// only says that the call was given up last of all.
-func worst(errs []error) error {
-	var sum *failure
-	var other error
-	at := len(rank)
-	for _, err := range errs {
-		var f *failure
-		if !errors.As(err, &f) {
-			if other == nil || errors.Is(other, context.Canceled) {
-				other = err
-			}
-			continue
-		}
-		i := slices.Index(rank, f.status)
-		if i < 0 {
-			i = len(rank) - 1
-		}
-		switch {
-		case i < at:
-			sum, at = &failure{status: f.status, QueryFailure: f.QueryFailure}, i
-			sum.FailedMachines = unique(nil, f.FailedMachines)
-		case i == at:
-			sum.FailedMachines = unique(sum.FailedMachines, f.FailedMachines)
-			sum.Vectors = slices.Concat(sum.Vectors, f.Vectors)
-			sum.Vectors = sum.Vectors[:min(len(sum.Vectors), structs.MAX_LISTED)]
-			sum.VectorsTotal += f.VectorsTotal
-		}
-	}
-	if sum == nil {
-		return other
-	}
-	return sum
-}
-
-// unique appends the machines that are not in list yet.
-func unique(list, machines []structs.MachineName) []structs.MachineName {
-	for _, m := range machines {
-		if !slices.Contains(list, m) {
-			list = append(list, m)
-		}
-	}
-	return list
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"starfish/fault"
+	"starfish/fault/wire"
 	"starfish/idset"
 	"starfish/rpc"
 	"starfish/slave/engine"
@@ -149,7 +151,7 @@ func (s *Slave) askLeg(ctx context.Context, p *part, first, limit int, mostAbsen
 		return engine.Window{}, s.callFailed(ctx, p.leg.machine, err)
 	}
 	if res.Status != structs.QUERY_OK {
-		return engine.Window{}, &failure{status: res.Status, QueryFailure: res.Failure}
+		return engine.Window{}, wire.Decode(res.Status, res.Failure)
 	}
 	w := engine.Window{Next: int(min(res.Window.NextKey, fold.Keys+1)), Fingerprint: res.Window.Fingerprint}
 	if w.Next <= first || w.Next > fold.Keys {
@@ -158,7 +160,7 @@ func (s *Slave) askLeg(ctx context.Context, p *part, first, limit int, mostAbsen
 		w.Frame, err = fold.ParseFrame(res.Window.Frame, len(p.legs), first, w.Next)
 	}
 	if err != nil {
-		return w, fail(structs.QUERY_UNAVAILABLE, fmt.Sprintf("%s answered what is no leg: %v", p.leg.machine, err), p.leg.machine)
+		return w, fail(fault.ErrUnavailable, fmt.Sprintf("%s answered what is no leg: %v", p.leg.machine, err), p.leg.machine)
 	}
 	for _, a := range res.Window.Absent {
 		w.Absent = append(w.Absent, store.Absent{ID: a.Id, Revision: a.Revision})
@@ -192,8 +194,8 @@ func (h v2) SlaveLeg(ctx context.Context, arg structs.LegRequest) (structs.LegRe
 	ctx, cancel := withDeadline(ctx, arg.DeadlineMs)
 	defer cancel()
 	w, err := h.s.leg(ctx, arg)
-	if f := (*failure)(nil); errors.As(err, &f) {
-		return structs.LegResponse{Status: f.status, Failure: f.wire(ctx)}, nil
+	if st, f, ok := answered(ctx, err); ok {
+		return structs.LegResponse{Status: st, Failure: f}, nil
 	}
 	return structs.LegResponse{Window: w}, err
 }
@@ -206,7 +208,7 @@ func (s *Slave) leg(ctx context.Context, arg structs.LegRequest) (structs.LegWin
 		return garbage("%d ranges from key %d on", len(arg.Ranges), arg.FirstKey)
 	}
 	if overUDP(ctx) {
-		return structs.LegWindow{}, fail(structs.QUERY_TOO_LARGE, "a leg is not sent over UDP: use tcp")
+		return structs.LegWindow{}, fail(fault.ErrTooLarge, "a leg is not sent over UDP: use tcp")
 	}
 	sets := make([]idset.Encoded, len(arg.Ranges))
 	left := uint64(maxLegIDs)
@@ -232,17 +234,16 @@ func (s *Slave) leg(ctx context.Context, arg structs.LegRequest) (structs.LegWin
 
 // engineFailed is what an error of the engine means.
 func (s *Slave) engineFailed(ctx context.Context, err error) error {
-	var f *failure
 	switch {
-	case errors.As(err, &f):
+	case fault.Of(err) != nil:
 		return err
 	case ctx.Err() != nil:
 		return late(ctx)
 	case errors.Is(err, engine.ErrChanged):
-		return fail(structs.QUERY_FAILED, "vectors of the query were written faster than its large parts could be read: try again")
+		return fail(fault.ErrFailed, "vectors of the query were written faster than its large parts could be read: try again")
 	case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrClosed), errors.Is(err, fold.ErrBytes):
 		s.log.Error("reading the store failed", "err", err)
-		return fail(structs.QUERY_FAILED, fmt.Sprintf("%s cannot read its store: its log says why", s.cfg.Addr), s.cfg.Addr)
+		return fail(fault.ErrFailed, fmt.Sprintf("%s cannot read its store: its log says why", s.cfg.Addr), s.cfg.Addr)
 	}
 	return err
 }

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"starfish/fault"
+	"starfish/fault/wire"
 	"starfish/rows"
 	"starfish/rpc"
 	"starfish/store"
@@ -24,8 +26,8 @@ func (s *Slave) mayChange(ctx context.Context, secret structs.JoinSecret) bool {
 func (s *Slave) denied(ctx context.Context, what string, id uint64) structs.RevisionResponse {
 	s.log.Warn("change refused", "what", what, "id", id, "from", caller(ctx))
 	s.cluster.joinSoon()
-	f := fail(structs.QUERY_DENIED, "changes are taken from the master that the slave has joined, from loopback and from --allow CIDR, not from "+caller(ctx))
-	return structs.RevisionResponse{Status: f.status, Failure: f.QueryFailure}
+	st, f := wire.Encode(fail(fault.ErrDenied, "changes are taken from the master that the slave has joined, from loopback and from --allow CIDR, not from "+caller(ctx)))
+	return structs.RevisionResponse{Status: st, Failure: f}
 }
 
 // SlaveStore stores one vector, and answers when it is on disk.
@@ -70,8 +72,7 @@ func (h v2) storeFailed(id uint64, err error) structs.QueryFailure {
 	if errors.Is(err, store.ErrClash) {
 		message = err.Error()
 	}
-	f := fail(structs.QUERY_FAILED, message, h.s.cfg.Addr).QueryFailure
-	f.Vectors, f.VectorsTotal = []uint64{id}, 1
+	_, f := wire.Encode(fail(fault.ErrFailed, message, h.s.cfg.Addr).About(1, id))
 	return f
 }
 
@@ -95,8 +96,8 @@ func (h v2) SlaveFetch(ctx context.Context, id uint64) (structs.FetchResponse, e
 		return res, nil
 	}
 	res.Vector.Rows, err = h.s.answerRows(ctx, v.Rows, 0, structs.BITMAP_ROARING, 0)
-	if f := (*failure)(nil); errors.As(err, &f) {
-		return structs.FetchResponse{Status: f.status, Failure: f.wire(ctx)}, nil
+	if st, f, ok := answered(ctx, err); ok {
+		return structs.FetchResponse{Status: st, Failure: f}, nil
 	}
 	return res, err
 }
@@ -114,7 +115,8 @@ func (h v2) SlaveInventory(ctx context.Context, arg structs.InventoryRequest) (s
 	if err != nil {
 		h.s.fault.failed(h.s.log, err, time.Now())
 		message := fmt.Sprintf("the store of %s cannot be listed: %s", h.s.cfg.Addr, storeReason(err))
-		return structs.InventoryResponse{Status: structs.QUERY_FAILED, Failure: fail(structs.QUERY_FAILED, message, h.s.cfg.Addr).QueryFailure}, nil
+		st, f := wire.Encode(fail(fault.ErrFailed, message, h.s.cfg.Addr))
+		return structs.InventoryResponse{Status: st, Failure: f}, nil
 	}
 	page := structs.InventoryPage{Instance: h.s.instance, More: more, Items: make([]structs.InventoryItem, len(items))}
 	for i, it := range items {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"starfish/fault"
 	"starfish/rpc"
 	"starfish/structs"
 	"starfish/vector"
@@ -27,9 +28,8 @@ func (h v1) HandleQuery(ctx context.Context, arg structs.HandleQueryArgs) (struc
 	if err == nil {
 		return structs.QueryReturnValue{Vector: word}, nil
 	}
-	var f *failure
-	if errors.As(err, &f) && len(f.FailedMachines) > 0 {
-		return structs.QueryReturnValue{FailedMachine: string(f.FailedMachines[0])}, nil
+	if f := fault.Of(err); f != nil && len(f.Machines) > 0 {
+		return structs.QueryReturnValue{FailedMachine: f.Machines[0]}, nil
 	}
 	return structs.QueryReturnValue{}, systemError(err)
 }
@@ -90,7 +90,7 @@ func (h v1) pass(ctx context.Context, rest []*leg, word structs.VecT) (structs.V
 	case err != nil:
 		return 0, s.callFailed(ctx, next.machine, err)
 	case res.FailedMachine != "":
-		return 0, fail(structs.QUERY_UNAVAILABLE, "a machine behind the next one failed", res.FailedMachine)
+		return 0, fail(fault.ErrUnavailable, "a machine behind the next one failed", res.FailedMachine)
 	}
 	return res.Vector, nil
 }
@@ -125,9 +125,8 @@ func (h v1) Coordinate(ctx context.Context, arg structs.CoordinateArgs) (structs
 	}
 	b, err := h.s.coordinate(ctx, ranges, &absents{})
 	if err != nil {
-		var f *failure
-		if errors.As(err, &f) && len(f.FailedMachines) > 0 {
-			return structs.CoordinateReturnValue{FailedMachines: f.wire(ctx).FailedMachines}, nil
+		if _, f, ok := answered(ctx, err); ok && len(f.FailedMachines) > 0 {
+			return structs.CoordinateReturnValue{FailedMachines: f.FailedMachines}, nil
 		}
 		return structs.CoordinateReturnValue{}, systemError(err)
 	}

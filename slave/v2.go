@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"starfish/fault"
 	"starfish/rows"
 	"starfish/rpc"
 	"starfish/structs"
@@ -33,8 +34,8 @@ func (h v2) HandleQuery(ctx context.Context, arg structs.HandleQuery2Args) (stru
 		res.Leg.Absent = lacks.list
 		res.Leg.Rows, err = h.s.answerRows(ctx, sum, 0, arg.Format, lacks.size())
 	}
-	if f := (*failure)(nil); errors.As(err, &f) {
-		return structs.RowsResponse{Status: f.status, Failure: f.wire(ctx)}, nil
+	if st, f, ok := answered(ctx, err); ok {
+		return structs.RowsResponse{Status: st, Failure: f}, nil
 	}
 	return res, err
 }
@@ -58,8 +59,8 @@ func (h v2) Coordinate(ctx context.Context, arg structs.Coordinate2Args) (struct
 		res.Result.Answer, err = h.s.coordinateAtOnce(ctx, arg, lacks)
 	}
 	res.Result.Absent = lacks.list
-	if f := (*failure)(nil); errors.As(err, &f) {
-		return structs.Coordinate2Response{Status: f.status, Failure: f.wire(ctx)}, nil
+	if st, f, ok := answered(ctx, err); ok {
+		return structs.Coordinate2Response{Status: st, Failure: f}, nil
 	}
 	return res, err
 }
@@ -92,7 +93,7 @@ func withDeadline(ctx context.Context, ms uint32) (context.Context, context.Canc
 func (s *Slave) answerRows(ctx context.Context, b *vector.Bitmap, first uint64, format structs.RowBitmapFormat, more uint64) (structs.RowBitmap, error) {
 	const around = 64 // bytes of the reply besides all that, at most
 	if size := rows.SizeFrom(b, first, format) + more; overUDP(ctx) && size+around > maxUDPAnswer {
-		return structs.RowBitmap{}, fail(structs.QUERY_TOO_LARGE, fmt.Sprintf("the answer takes %d bytes and UDP carries %d: use tcp", size, maxUDPAnswer))
+		return structs.RowBitmap{}, fail(fault.ErrTooLarge, fmt.Sprintf("the answer takes %d bytes and UDP carries %d: use tcp", size, maxUDPAnswer))
 	}
 	var w structs.RowBitmap
 	err := s.compute(ctx, func() (err error) {
@@ -101,7 +102,7 @@ func (s *Slave) answerRows(ctx context.Context, b *vector.Bitmap, first uint64, 
 	})
 	switch {
 	case errors.Is(err, rows.ErrTooLarge):
-		return w, fail(structs.QUERY_TOO_LARGE, err.Error())
+		return w, fail(fault.ErrTooLarge, err.Error())
 	case ctx.Err() != nil:
 		return w, late(ctx)
 	case err != nil:
