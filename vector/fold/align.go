@@ -36,6 +36,7 @@ func (g *Gather) align(first, end, limit int, all bool) (next int) {
 		g.heads[i].skip(&g.parts[i], first)
 	}
 	total := 0
+	g.size = 0
 	for len(g.parts) > 0 {
 		low, high := g.bounds()
 		if all && low != high && high < Keys {
@@ -53,6 +54,7 @@ func (g *Gather) align(first, end, limit int, all bool) (next int) {
 			g.spans = g.spans[:n]
 			return low
 		}
+		g.size = total
 		g.keys = append(g.keys, aligned{uint16(low), work})
 	}
 	return end

@@ -3,6 +3,7 @@ package fold
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // A frame is what one machine's leg of a query answers: containers by range and
@@ -46,19 +47,28 @@ func (g *Gather) Leg(ctx context.Context, dst []byte, first, end, limit int) (ou
 		return dst, first, fmt.Errorf("fold: %d ranges; a frame has at most %d", len(g.parts), 1<<16)
 	}
 	next = g.align(first, end, limit-frameHead, false)
-	if err := g.run(ctx, taskLeg); err != nil {
-		return dst, first, err
-	}
 	start := len(dst)
-	dst = le.AppendUint32(dst, frameCookie)
-	dst = append(dst, 0, 0, 0, 0)
+	out = slices.Grow(dst, frameHead+g.size)
+	out = le.AppendUint32(out, frameCookie)
+	out = append(out, 0, 0, 0, 0)
+	g.frame = out
+	err = g.run(ctx, taskLeg)
+	alone := g.frame == nil
+	g.frame = nil
 	records := 0
 	for i := range g.outs {
 		records += len(g.outs[i].heads)
-		dst = append(dst, g.outs[i].body...)
+		if alone {
+			out, g.outs[i].body, g.spare = g.outs[i].body, g.spare, nil
+		} else {
+			out = append(out, g.outs[i].body...)
+		}
 	}
-	le.PutUint32(dst[start+4:], uint32(records))
-	return dst, next, nil
+	if err != nil {
+		return dst, first, err
+	}
+	le.PutUint32(out[start+4:], uint32(records))
+	return out, next, nil
 }
 
 // Frame is a frame's bytes that were checked.

@@ -22,6 +22,9 @@ type Gather struct {
 	workers []*worker
 	outs    []output // by chunk of keys
 	cuts    []int    // where the chunks of keys end
+	size    int      // the most that a leg of what align found takes
+	frame   []byte   // what a leg is appended to; nil once it is taken
+	spare   []byte   // the output's own memory meanwhile
 }
 
 // part is one range.

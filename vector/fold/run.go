@@ -17,6 +17,9 @@ const (
 	soloWork = 8 * chunkWork
 	// keyWork is what a key costs, however little is in it.
 	keyWork = 256
+	// legWork is soloWork for a leg, most of which is copied: two goroutines would
+	// have a copy of their own each, which is moved once more.
+	legWork = 4 << 20
 )
 
 // run does a task with all that align found, on several goroutines where it is
@@ -24,7 +27,11 @@ const (
 func (g *Gather) run(ctx context.Context, t task) error {
 	total := g.cut()
 	workers := 1
-	if total > soloWork && t != taskWord { // a word's keys are wanted in order
+	alone := soloWork
+	if t == taskLeg {
+		alone = legWork
+	}
+	if total > alone && t != taskWord { // a word's keys are wanted in order
 		workers = min(runtime.GOMAXPROCS(0), len(g.cuts))
 	}
 	for i := range workers {
@@ -47,6 +54,9 @@ func (g *Gather) run(ctx context.Context, t task) error {
 	}
 	w := g.workers[0]
 	w.out = &g.outs[0]
+	if t == taskLeg { // straight to where the frame is wanted
+		w.out.body, g.spare, g.frame = g.frame, w.out.body, nil
+	}
 	for i := 0; i < len(g.cuts) && ctx.Err() == nil; i++ {
 		w.chunk(i)
 	}
