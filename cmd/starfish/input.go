@@ -93,6 +93,9 @@ func readVectorFile(ctx context.Context, name string, stdin io.Reader) (*vector.
 	}
 	if name == "-" {
 		name = stdinName
+		if len(data) == 0 { // a producer that failed, or no input at all, would wipe the vector
+			return nil, fmt.Errorf("%s is empty: nothing was stored; a vector without rows is --rows ''", name)
+		}
 	}
 	if isRoaring(data) {
 		b, err := vector.ReadRoaring(data)
