@@ -38,7 +38,7 @@ func queryResponse(a delegate.Answer, err error) structs.QueryResponse {
 func explanation(plan *router.Plan, snap *catalog.Snapshot) structs.Explanation {
 	out := structs.Explanation{Coordinator: structs.MachineName(plan.Coordinator), Seed: plan.Seed}
 	for _, c := range plan.Members {
-		mem := structs.ExplainedMember{Id: c.ID, From: structs.MachineName(c.From), Reason: c.Reason}
+		mem := structs.ExplainedMember{Id: c.ID, From: structs.MachineName(c.From), Reason: routeReason(c.Reason)}
 		if known, ok := snap.Member(c.ID); ok {
 			mem.Name = known.Name
 		}
@@ -48,12 +48,16 @@ func explanation(plan *router.Plan, snap *catalog.Snapshot) structs.Explanation 
 		out.Ranges = append(out.Ranges, structs.ExplainedRange{
 			Vectors:  rg.Vectors,
 			Machines: uint32(len(rg.Legs)),
-			Strategy: rg.Strategy,
+			Strategy: rangeStrategy(rg.Strategy),
 			Why:      rg.Why,
 		})
 	}
 	return out
 }
+
+// The router's words have the numbers of structs.x (TestRouterWords).
+func routeReason(r router.Reason) structs.RouteReason       { return structs.RouteReason(r) }
+func rangeStrategy(s router.Strategy) structs.RangeStrategy { return structs.RangeStrategy(s) }
 
 // putOf reads a put. Its rows are decoded, since they are not trusted, and written
 // again in the one format in which they are sent to the slaves and kept.

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"starfish/catalog"
+	"starfish/peer"
+	"starfish/router"
 	"starfish/rows"
 	"starfish/rpc"
 	"starfish/structs"
@@ -423,5 +425,26 @@ func TestRowsOfEveryFormat(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []uint32{5, 100}, b.Rows(0, 0))
 		}
+	}
+}
+
+// TestRouterWords: what package router says travels as the word of structs.x.
+func TestRouterWords(t *testing.T) {
+	for r, want := range map[router.Reason]structs.RouteReason{
+		router.ReasonOnlyHolder:    structs.ROUTE_ONLY_HOLDER,
+		router.ReasonPriority:      structs.ROUTE_PRIORITY,
+		router.ReasonFewestMembers: structs.ROUTE_FEWEST_MEMBERS,
+		router.ReasonRandom:        structs.ROUTE_RANDOM,
+		router.ReasonFailover:      structs.ROUTE_FAILOVER,
+		router.ReasonMasked:        structs.ROUTE_MASKED,
+	} {
+		require.Equal(t, want, routeReason(r))
+	}
+	for s, want := range map[router.Strategy]structs.RangeStrategy{
+		router.Chain:  structs.RANGE_CHAIN,
+		router.FanOut: structs.RANGE_FAN_OUT,
+	} {
+		require.Equal(t, want, rangeStrategy(s))
+		require.Equal(t, want, structs.RangeStrategy(peer.Strategy(s)), "a plan is sent to its coordinator")
 	}
 }

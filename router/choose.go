@@ -7,18 +7,17 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"starfish/catalog"
-	"starfish/structs"
 )
 
 // chooser picks holders. Slaves are their places in Snapshot.Slaves.
 type chooser struct {
 	snap      *catalog.Snapshot
 	slaves    []catalog.Slave
-	live      []bool              // may be called: serving and not excluded
-	gaps      bool                // a live slave misses ids
-	claim     []uint64            // lower is chosen first: the priority or the number of members
-	rank      []uint64            // lower is chosen first among equal claims
-	ruled     structs.RouteReason // what a claim is
+	live      []bool   // may be called: serving and not excluded
+	gaps      bool     // a live slave misses ids
+	claim     []uint64 // lower is chosen first: the priority or the number of members
+	rank      []uint64 // lower is chosen first among equal claims
+	ruled     Reason   // what a claim is
 	sets      map[catalog.SetID]decision
 	lastSet   catalog.SetID // of last; 0: none
 	last      decision
@@ -28,17 +27,17 @@ type chooser struct {
 // decision is who serves a vector; place -1: nobody can.
 type decision struct {
 	place  int
-	reason structs.RouteReason
+	reason Reason
 }
 
 func newChooser(snap *catalog.Snapshot, opts Options) *chooser {
 	slaves := snap.Slaves()
 	c := &chooser{
-		snap: snap, slaves: slaves, ruled: structs.ROUTE_FEWEST_MEMBERS,
+		snap: snap, slaves: slaves, ruled: ReasonFewestMembers,
 		live: make([]bool, len(slaves)), claim: make([]uint64, len(slaves)), rank: make([]uint64, len(slaves)),
 	}
 	if slices.ContainsFunc(slaves, func(s catalog.Slave) bool { return s.Priority != nil }) {
-		c.ruled = structs.ROUTE_PRIORITY
+		c.ruled = ReasonPriority
 	}
 	for i := range slaves {
 		s := &slaves[i]
@@ -46,7 +45,7 @@ func newChooser(snap *catalog.Snapshot, opts Options) *chooser {
 		c.gaps = c.gaps || c.live[i] && s.Missing > 0
 		c.rank[i] = draw(opts.Seed, s.Addr)
 		switch {
-		case c.ruled == structs.ROUTE_FEWEST_MEMBERS:
+		case c.ruled == ReasonFewestMembers:
 			c.claim[i] = s.Members
 		case s.Priority == nil:
 			c.claim[i] = math.MaxInt32 - math.MinInt32
@@ -86,7 +85,7 @@ func (c *chooser) first(places []int) (best int, tied bool) {
 }
 
 // decide picks one of the places for which ok is true. The reason is that of the
-// first choice among all of them, or structs.ROUTE_FAILOVER where that one is out.
+// first choice among all of them, or ReasonFailover where that one is out.
 func (c *chooser) decide(places []int, ok func(place int) bool) decision {
 	ideal, tied := c.first(places)
 	c.buf2 = c.buf2[:0]
@@ -100,11 +99,11 @@ func (c *chooser) decide(places []int, ok func(place int) bool) decision {
 	case pick < 0:
 		return decision{place: -1}
 	case pick != ideal:
-		return decision{pick, structs.ROUTE_FAILOVER}
+		return decision{pick, ReasonFailover}
 	case len(places) == 1:
-		return decision{pick, structs.ROUTE_ONLY_HOLDER}
+		return decision{pick, ReasonOnlyHolder}
 	case tied:
-		return decision{pick, structs.ROUTE_RANDOM}
+		return decision{pick, ReasonRandom}
 	}
 	return decision{pick, c.ruled}
 }

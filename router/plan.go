@@ -15,8 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"starfish/structs"
 )
 
 // MaxNodes bounds the (machine, vector) pairs of a plan: list nodes of one call.
@@ -30,6 +28,36 @@ const (
 	RoundRobin        // Options.Turn decides
 	Bandwidth         // the slave that holds most of the plan's bytes; chance among near equals
 )
+
+// Strategy is how the coordinator runs a range; the values are those of
+// range_strategy in structs.x.
+type Strategy uint32
+
+const (
+	Chain  Strategy = 0 // hop by hop
+	FanOut Strategy = 1 // each machine is called by the coordinator
+)
+
+// Reason is why a vector is taken from this slave and no other; the values are
+// those of route_reason in structs.x.
+type Reason uint32
+
+const (
+	ReasonOnlyHolder    Reason = 0
+	ReasonPriority      Reason = 1
+	ReasonFewestMembers Reason = 2
+	ReasonRandom        Reason = 3
+	ReasonFailover      Reason = 4
+	ReasonMasked        Reason = 5
+)
+
+func (r Reason) String() string {
+	words := [...]string{"only holder", "priority", "fewest members", "random", "failover", "masked"}
+	if int(r) >= len(words) {
+		return fmt.Sprintf("reason %d", uint32(r))
+	}
+	return words[r]
+}
 
 // Options are what a plan depends on beside snapshot and query.
 type Options struct {
@@ -52,7 +80,7 @@ type RangePlan struct {
 	Legs     []Leg // in the global machine order, each machine once; none: the range is empty
 	Vectors  uint64
 	Bytes    uint64 // of its vectors together
-	Strategy structs.RangeStrategy
+	Strategy Strategy
 	Why      string // of the strategy
 }
 
@@ -60,7 +88,7 @@ type RangePlan struct {
 type Choice struct {
 	ID     uint64
 	From   string
-	Reason structs.RouteReason
+	Reason Reason
 }
 
 // Plan is how a query is run.

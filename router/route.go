@@ -8,7 +8,6 @@ import (
 
 	"starfish/catalog"
 	"starfish/query"
-	"starfish/structs"
 )
 
 // Route makes the plan of a query. Vectors that are not known are left out. The
@@ -177,9 +176,9 @@ func (r *route) rangePlan(spans []catalog.Span) (RangePlan, error) {
 	}
 	// A chain is never faster: its result crosses the network twice a hop, and each
 	// hop waits for the one before it.
-	rp.Strategy = structs.RANGE_FAN_OUT
+	rp.Strategy = FanOut
 	if r.chain {
-		rp.Strategy = structs.RANGE_CHAIN
+		rp.Strategy = Chain
 	}
 	switch n := len(rp.Legs); n {
 	case 0:

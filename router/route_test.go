@@ -11,7 +11,6 @@ import (
 
 	"starfish/catalog"
 	"starfish/query"
-	"starfish/structs"
 )
 
 // cluster builds snapshots. Slaves serve from the start.
@@ -86,7 +85,7 @@ func (c *cluster) from(t testing.TB, text string, opts Options) string {
 	}
 	out := ""
 	for _, m := range plan.Members {
-		out += fmt.Sprintf("%d %s %s; ", m.ID, m.From, m.Reason.String()[len("ROUTE_"):])
+		out += fmt.Sprintf("%d %s %v; ", m.ID, m.From, m.Reason)
 	}
 	return out
 }
@@ -101,12 +100,12 @@ func TestCountriesOfTheOverlapPage(t *testing.T) {
 	c.vector(germany, 9, "A", "B")
 	c.vector(italy, 9, "A", "B")
 	c.vector(spain, 9, "B")
-	require.Equal(t, "2 A PRIORITY; ", c.from(t, "P:2", Options{}))
-	require.Equal(t, "1 A ONLY_HOLDER; 2 A PRIORITY; 3 A PRIORITY; 4 B ONLY_HOLDER; ", c.from(t, "R:*", Options{}))
-	require.Equal(t, "3 A PRIORITY; 4 B ONLY_HOLDER; ", c.from(t, "R:{3,4}", Options{}))
+	require.Equal(t, "2 A priority; ", c.from(t, "P:2", Options{}))
+	require.Equal(t, "1 A only holder; 2 A priority; 3 A priority; 4 B only holder; ", c.from(t, "R:*", Options{}))
+	require.Equal(t, "3 A priority; 4 B only holder; ", c.from(t, "R:{3,4}", Options{}))
 
 	c.SetState("A", catalog.Down, "gone")
-	require.Equal(t, "2 B FAILOVER; ", c.from(t, "P:2", Options{}))
+	require.Equal(t, "2 B failover; ", c.from(t, "P:2", Options{}))
 	_, err := c.route(t, "R:*", Options{})
 	var away *UnavailableError
 	require.ErrorAs(t, err, &away)
@@ -121,9 +120,9 @@ func TestWhoServes(t *testing.T) {
 		opts    Options
 		want    string
 	}{
-		"FewestMembers":  {func(c *cluster) { c.slave("A", unset); c.slave("B", unset); both(c); c.vector(2, 9, "A") }, Options{}, "1 B FEWEST_MEMBERS; "},
-		"LowestPriority": {func(c *cluster) { c.slave("A", 3); c.slave("B", -5); both(c); c.vector(2, 9, "B") }, Options{}, "1 B PRIORITY; "},
-		"UnsetIsLast":    {func(c *cluster) { c.slave("A", unset); c.slave("B", math.MaxInt32-1); both(c) }, Options{}, "1 B PRIORITY; "},
+		"FewestMembers":  {func(c *cluster) { c.slave("A", unset); c.slave("B", unset); both(c); c.vector(2, 9, "A") }, Options{}, "1 B fewest members; "},
+		"LowestPriority": {func(c *cluster) { c.slave("A", 3); c.slave("B", -5); both(c); c.vector(2, 9, "B") }, Options{}, "1 B priority; "},
+		"UnsetIsLast":    {func(c *cluster) { c.slave("A", unset); c.slave("B", math.MaxInt32-1); both(c) }, Options{}, "1 B priority; "},
 		"PriorityOfADownStrangerCounts": {func(c *cluster) {
 			c.slave("A", unset)
 			c.slave("B", unset)
@@ -131,11 +130,11 @@ func TestWhoServes(t *testing.T) {
 			c.SetState("C", catalog.Down, "")
 			both(c)
 			c.vector(2, 9, "A") // B has fewer members, which is no rule any more
-		}, Options{Seed: 5}, "1 A RANDOM; "},
-		"Excluded":         {func(c *cluster) { c.slave("A", 1); c.slave("B", 2); both(c) }, Options{Exclude: map[string]bool{"A": true}}, "1 B FAILOVER; "},
-		"OtherOneExcluded": {func(c *cluster) { c.slave("A", 1); c.slave("B", 2); both(c) }, Options{Exclude: map[string]bool{"B": true}}, "1 A PRIORITY; "},
-		"Joining":          {func(c *cluster) { c.slave("A", 1); c.slave("B", 2); both(c); c.SetState("A", catalog.Joining, "") }, Options{}, "1 B FAILOVER; "},
-		"Missing":          {func(c *cluster) { c.slave("A", 1); c.slave("B", 2); both(c); c.SetInventory("A", []uint64{1}, 0) }, Options{}, "1 B FAILOVER; "},
+		}, Options{Seed: 5}, "1 A random; "},
+		"Excluded":         {func(c *cluster) { c.slave("A", 1); c.slave("B", 2); both(c) }, Options{Exclude: map[string]bool{"A": true}}, "1 B failover; "},
+		"OtherOneExcluded": {func(c *cluster) { c.slave("A", 1); c.slave("B", 2); both(c) }, Options{Exclude: map[string]bool{"B": true}}, "1 A priority; "},
+		"Joining":          {func(c *cluster) { c.slave("A", 1); c.slave("B", 2); both(c); c.SetState("A", catalog.Joining, "") }, Options{}, "1 B failover; "},
+		"Missing":          {func(c *cluster) { c.slave("A", 1); c.slave("B", 2); both(c); c.SetInventory("A", []uint64{1}, 0) }, Options{}, "1 B failover; "},
 		"AllMissing": {func(c *cluster) {
 			c.slave("A", 1)
 			c.slave("B", 2)
@@ -166,14 +165,14 @@ func TestOpenWrites(t *testing.T) {
 	}
 
 	revision := open(catalog.Intent{ID: 2, Holders: []string{"A", "B"}})
-	require.Equal(t, "1 A PRIORITY; 3 A PRIORITY; ", c.from(t, "R:0-9", Options{}), "the new one is not there yet")
+	require.Equal(t, "1 A priority; 3 A priority; ", c.from(t, "R:0-9", Options{}), "the new one is not there yet")
 	require.Equal(t, "no such vector: 2", c.from(t, "P:2", Options{}))
 	c.Confirm(2, revision, "B")
-	require.Equal(t, "1 A PRIORITY; 2 B FAILOVER; 3 A PRIORITY; ", c.from(t, "R:0-9", Options{}), "only from who has it")
+	require.Equal(t, "1 A priority; 2 B failover; 3 A priority; ", c.from(t, "R:0-9", Options{}), "only from who has it")
 	c.Confirm(2, revision, "A")
-	require.Equal(t, "2 A PRIORITY; ", c.from(t, "P:2", Options{}))
+	require.Equal(t, "2 A priority; ", c.from(t, "P:2", Options{}))
 	c.SetInventory("A", []uint64{2}, 0)
-	require.Equal(t, "2 A PRIORITY; ", c.from(t, "P:2", Options{}), "what is confirmed is not missing")
+	require.Equal(t, "2 A priority; ", c.from(t, "P:2", Options{}), "what is confirmed is not missing")
 
 	revision = open(catalog.Intent{ID: 3, Holders: []string{"B", "C"}})
 	_, err := c.route(t, "R:0-9&7", Options{})
@@ -182,14 +181,14 @@ func TestOpenWrites(t *testing.T) {
 	require.Equal(t, &PendingError{IDs: []uint64{3}, Total: 1, Machines: []string{"B", "C"}}, wait)
 	require.EqualError(t, err, "unavailable: an unfinished write to vector 3, for B, C")
 	c.Confirm(3, revision, "C")
-	require.Equal(t, "3 C FAILOVER; ", c.from(t, "P:3", Options{}))
+	require.Equal(t, "3 C failover; ", c.from(t, "P:3", Options{}))
 	_, err = c.route(t, "P:3", Options{Exclude: map[string]bool{"C": true}})
 	require.EqualError(t, err, "unavailable: no live holder of vector 3; held by B, C")
 
 	revision = open(catalog.Intent{ID: 1, Op: catalog.Delete, Holders: []string{"A", "B"}})
 	require.Equal(t, "unavailable: an unfinished write to vector 1, for A, B", c.from(t, "R:1-2", Options{}))
 	c.Confirm(1, revision, "B")
-	require.Equal(t, "2 A PRIORITY; ", c.from(t, "R:1-2", Options{}), "deleted")
+	require.Equal(t, "2 A priority; ", c.from(t, "R:1-2", Options{}), "deleted")
 	require.Equal(t, "no such vector: 1", c.from(t, "P:1", Options{}))
 
 	open(catalog.Intent{ID: 9, Holders: []string{"A"}})
@@ -212,7 +211,7 @@ func TestRangesAndLegs(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, plan.Ranges, 3)
 	require.Equal(t, []Leg{{"127.0.0.10", []uint64{0, 1, 2, 3}}, {"beta", []uint64{21}}}, plan.Ranges[0].Legs)
-	require.Equal(t, RangePlan{Strategy: structs.RANGE_FAN_OUT, Why: "no known vector"}, plan.Ranges[1])
+	require.Equal(t, RangePlan{Strategy: FanOut, Why: "no known vector"}, plan.Ranges[1])
 	require.True(t, plan.Empty())
 	require.Equal(t, []Leg{
 		{"127.0.0.2", []uint64{10, 11, 12, 13}}, {"127.0.0.10", []uint64{0, 1, 2, 3}}, {"beta", []uint64{20, 21, 22, 23}},
@@ -247,11 +246,11 @@ func TestStrategy(t *testing.T) {
 	} {
 		plan, err := c.route(t, text, Options{})
 		require.NoError(t, err)
-		require.Equal(t, structs.RANGE_FAN_OUT, plan.Ranges[0].Strategy, text)
+		require.Equal(t, FanOut, plan.Ranges[0].Strategy, text)
 		require.Equal(t, why, plan.Ranges[0].Why)
 		plan, err = c.route(t, text, Options{Chain: true})
 		require.NoError(t, err)
-		require.Equal(t, structs.RANGE_CHAIN, plan.Ranges[0].Strategy, text)
+		require.Equal(t, Chain, plan.Ranges[0].Strategy, text)
 		require.Equal(t, why+", hop by hop as was asked for", plan.Ranges[0].Why)
 	}
 }
@@ -309,7 +308,7 @@ func TestTies(t *testing.T) {
 		plan, err := c.route(t, "R:*", Options{Seed: seed})
 		require.NoError(t, err)
 		require.Len(t, plan.Ranges[0].Legs, 1, "a tie does not lengthen the chain")
-		require.Equal(t, structs.ROUTE_RANDOM, plan.Members[0].Reason)
+		require.Equal(t, ReasonRandom, plan.Members[0].Reason)
 		order, ex := "", map[string]bool{}
 		for range 4 {
 			plan, err := c.route(t, "P:7", Options{Seed: seed, Exclude: ex})

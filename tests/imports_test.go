@@ -39,7 +39,6 @@ var levels = [][]string{
 var aside = map[string]string{
 	"peer > rows":       "typed calls of slaves take and give rows",
 	"peer > fault/wire": "and failures, which it reads off the wire",
-	"router > structs":  "it names machines and statuses as the wire does",
 }
 
 // doors are dependencies that few packages may know: the rest goes through them.
@@ -86,6 +85,28 @@ var outside = map[string][]string{
 	"machine":     {},
 	"fault":       {},
 	"rpc":         {module + "/xdr", "golang.org/x/net", "golang.org/x/sys"},
+}
+
+// links says what a package may bring into a program, by way of whatever it
+// imports: of our packages and of other modules these and no more, and of the
+// standard library all but those named.
+var links = []struct {
+	path   string
+	ours   []string // besides itself
+	others []string // import paths, or their beginnings
+	not    []string // of the standard library
+	why    string
+}{
+	{"client",
+		[]string{"fault", "fault/wire", "portmap", "rows", "rpc", "structs", "vector", "xdr"},
+		[]string{"github.com/RoaringBitmap/roaring/v2", "github.com/bits-and-blooms/bitset", "golang.org/x/net", "golang.org/x/sys", "golang.org/x/time/rate"},
+		nil,
+		"a program that asks a cluster has no use for what keeps vectors on disk, or runs a daemon"},
+	{"router",
+		[]string{"catalog", "machine", "query"},
+		[]string{"github.com/cespare/xxhash/v2", "github.com/tidwall/btree"},
+		[]string{"crypto/tls"},
+		"a plan is a pure function of snapshot, query and chance: it knows no message and no connection"},
 }
 
 // pkg is what `go list -json` says of a package.
@@ -183,6 +204,35 @@ func faults(p pkg) []string {
 		}
 	}
 	return found
+}
+
+func TestLinks(t *testing.T) {
+	dependOnSources(t)
+	for _, l := range links {
+		t.Run(l.path, func(t *testing.T) {
+			out, err := exec.Command("go", "list", "-deps", "-f", "{{if .Standard}}std {{else}}our {{end}}{{.ImportPath}}", module+"/"+l.path).Output()
+			require.NoError(t, err)
+			var ours, others, std []string
+			for line := range strings.Lines(string(out)) {
+				kind, path, _ := strings.Cut(strings.TrimSpace(line), " ")
+				dir, isOurs := strings.CutPrefix(path, module+"/")
+				switch {
+				case kind == "std":
+					std = append(std, path)
+				case isOurs && dir != l.path:
+					ours = append(ours, dir)
+				case !isOurs && !slices.ContainsFunc(l.others, func(of string) bool { return under(path, of) }):
+					others = append(others, path)
+				}
+			}
+			require.ElementsMatch(t, l.ours, ours, l.why)
+			require.Empty(t, others, l.why)
+			require.NotEmpty(t, std)
+			for _, path := range l.not {
+				require.NotContains(t, std, path, l.why)
+			}
+		})
+	}
 }
 
 // levelOf is the index in levels of the directory, or of the nearest above it.
