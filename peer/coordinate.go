@@ -68,10 +68,10 @@ func (p *Pool) Coordinate(ctx context.Context, machine string, plan Coordination
 		return Coordinated{}, &TooLargeError{fmt.Sprintf("takes %d bytes, a record holds %d", callHeader+size, rpc.DefaultMaxRecord)}
 	}
 	var res structs.Coordinate2Response
-	err := p.slave(ctx, machine, func(ctx context.Context, c *structs.SlaveProgSlaveV2Client) (err error) {
+	err := p.Call(ctx, machine, func(ctx context.Context, c rpc.Caller) error {
 		args.DeadlineMs = remaining(ctx)
-		res, err = c.Coordinate(ctx, args)
-		return err
+		// Not by the stub, which would copy the rows.
+		return c.Call(ctx, structs.SLAVE_PROG, structs.SLAVE_V2, structs.COORDINATE, args, xdr.Aliased(&res))
 	})
 	if err = answered(err, res.Status, res.Failure); err != nil {
 		return Coordinated{}, err

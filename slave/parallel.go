@@ -3,6 +3,7 @@ package slave
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"starfish/store"
 	"starfish/structs"
 	"starfish/vector/fold"
+	"starfish/xdr"
 )
 
 // spread is a query taken apart by machine, so that each is called once for all
@@ -141,11 +143,11 @@ func (s *Slave) together(ctx context.Context, calls []func(context.Context) erro
 // askLeg has another machine read its vectors.
 func (s *Slave) askLeg(ctx context.Context, p *part, first, limit int, mostAbsent uint32) (engine.Window, error) {
 	var res structs.LegResponse
-	err := s.pool.Call(ctx, p.leg.target.dial, func(ctx context.Context, c rpc.Caller) (err error) {
-		res, err = structs.NewSlaveProgSlaveV2Client(c).SlaveLeg(ctx, structs.LegRequest{
+	err := s.pool.Call(ctx, p.leg.target.dial, func(ctx context.Context, c rpc.Caller) error {
+		// Not by the stub, which would copy the frame.
+		return c.Call(ctx, structs.SLAVE_PROG, structs.SLAVE_V2, structs.SLAVE_LEG, structs.LegRequest{
 			Ranges: p.sets, FirstKey: uint32(first), Limit: uint32(limit), DeadlineMs: remaining(ctx), MaxAbsent: mostAbsent,
-		})
-		return err
+		}, xdr.Aliased(&res))
 	})
 	if err != nil {
 		return engine.Window{}, s.callFailed(ctx, p.leg.machine, err)
@@ -190,25 +192,67 @@ func (s *Slave) askWords(ctx context.Context, p *part) (engine.Window, error) {
 }
 
 // SlaveLeg reads this machine's vectors for another one.
-func (h v2) SlaveLeg(ctx context.Context, arg structs.LegRequest) (structs.LegResponse, error) {
-	ctx, cancel := withDeadline(ctx, arg.DeadlineMs)
-	defer cancel()
-	w, err := h.s.leg(ctx, arg)
-	if st, f, ok := answered(ctx, err); ok {
-		return structs.LegResponse{Status: st, Failure: f}, nil
+func (h v2) SlaveLeg(ctx context.Context, arg structs.LegRequest) (res structs.LegResponse, err error) {
+	b, err := h.AppendSlaveLeg(ctx, arg, nil)
+	if err == nil {
+		err = xdr.Unmarshal(b, &res)
 	}
-	return structs.LegResponse{Window: w}, err
+	return res, err
 }
 
-func (s *Slave) leg(ctx context.Context, arg structs.LegRequest) (structs.LegWindow, error) {
-	garbage := func(format string, args ...any) (structs.LegWindow, error) {
-		return structs.LegWindow{}, fmt.Errorf("%w: %s", rpc.ErrGarbageArgs, fmt.Sprintf(format, args...))
+// AppendSlaveLeg is what serves SLAVE_LEG: the engine writes the frame where the
+// reply is, so that megabytes are not moved once more.
+func (h v2) AppendSlaveLeg(ctx context.Context, arg structs.LegRequest, reply []byte) ([]byte, error) {
+	ctx, cancel := withDeadline(ctx, arg.DeadlineMs)
+	defer cancel()
+	b, err := h.s.appendLeg(ctx, arg, reply)
+	if st, f, ok := answered(ctx, err); ok {
+		return structs.LegResponse{Status: st, Failure: f}.AppendXDR(reply)
+	}
+	return b, err
+}
+
+// appendLeg appends a leg_response of structs.x.
+func (s *Slave) appendLeg(ctx context.Context, arg structs.LegRequest, b []byte) ([]byte, error) {
+	sets, err := legSets(arg)
+	if err != nil {
+		return b, err
+	}
+	if overUDP(ctx) {
+		return b, fail(fault.ErrTooLarge, "a leg is not sent over UDP: use tcp")
+	}
+	const most = 60 << 20 // of a record of 64 MiB; beyond come the absent and one key
+	limit := min(cmp.Or(int(arg.Limit), fold.LegBytes), most)
+	b = xdr.AppendUint32(b, uint32(structs.QUERY_OK))
+	length := len(b)
+	b = append(b, 0, 0, 0, 0)
+	b, l, err := s.engine.AppendLeg(ctx, b, sets, int(arg.FirstKey), limit)
+	if err != nil {
+		return b, s.engineFailed(ctx, err)
+	}
+	size := len(b) - length - 4
+	binary.BigEndian.PutUint32(b[length:], uint32(size))
+	b = append(b, make([]byte, -size&3)...)
+	lacks := absentsFor(ctx, arg.MaxAbsent)
+	if err := lacks.add(s.cfg.Addr, wireAbsent(l.Absent)); err != nil {
+		return b, err
+	}
+	// What is behind the frame in leg_window is what it is without one, but for the
+	// length of none.
+	rest, err := structs.LegWindow{NextKey: uint32(l.Next), Absent: lacks.list, Fingerprint: l.Fingerprint}.AppendXDR(nil)
+	if err != nil {
+		return b, fmt.Errorf("slave: a leg's answer: %w", err)
+	}
+	return append(b, rest[4:]...), nil
+}
+
+// legSets checks and reads what is asked of a leg.
+func legSets(arg structs.LegRequest) ([]idset.Encoded, error) {
+	garbage := func(format string, args ...any) ([]idset.Encoded, error) {
+		return nil, fmt.Errorf("%w: %s", rpc.ErrGarbageArgs, fmt.Sprintf(format, args...))
 	}
 	if len(arg.Ranges) == 0 || arg.FirstKey >= fold.Keys {
 		return garbage("%d ranges from key %d on", len(arg.Ranges), arg.FirstKey)
-	}
-	if overUDP(ctx) {
-		return structs.LegWindow{}, fail(fault.ErrTooLarge, "a leg is not sent over UDP: use tcp")
 	}
 	sets := make([]idset.Encoded, len(arg.Ranges))
 	left := uint64(maxLegIDs)
@@ -219,17 +263,7 @@ func (s *Slave) leg(ctx context.Context, arg structs.LegRequest) (structs.LegWin
 		}
 		sets[i], left = set, left-set.Len()
 	}
-	const most = 60 << 20 // of a record of 64 MiB; beyond come the absent and one key
-	limit := min(cmp.Or(int(arg.Limit), fold.LegBytes), most)
-	l, err := s.engine.Leg(ctx, sets, int(arg.FirstKey), limit)
-	if err != nil {
-		return structs.LegWindow{}, s.engineFailed(ctx, err)
-	}
-	lacks := absentsFor(ctx, arg.MaxAbsent)
-	if err := lacks.add(s.cfg.Addr, wireAbsent(l.Absent)); err != nil {
-		return structs.LegWindow{}, err
-	}
-	return structs.LegWindow{Frame: l.Frame, NextKey: uint32(l.Next), Absent: lacks.list, Fingerprint: l.Fingerprint}, nil
+	return sets, nil
 }
 
 // engineFailed is what an error of the engine means.

@@ -18,7 +18,10 @@ import (
 // needs.
 type v2 struct{ s *Slave }
 
-var _ structs.SlaveProgSlaveV2Handler = v2{}
+var (
+	_ structs.SlaveProgSlaveV2Handler          = v2{}
+	_ structs.SlaveProgSlaveV2SlaveLegAppender = v2{}
+)
 
 // HandleQuery ORs the list into the result.
 func (h v2) HandleQuery(ctx context.Context, arg structs.HandleQuery2Args) (structs.RowsResponse, error) {

@@ -26,6 +26,16 @@ type DecodeFunc func(d *Decoder) error
 // DecodeXDR calls f.
 func (f DecodeFunc) DecodeXDR(d *Decoder) error { return f(d) }
 
+// Aliased returns what reads v with Decoder.Alias set: its opaque data are parts of
+// the input, which must stay as it is. A result that is megabytes of them is not
+// copied then.
+func Aliased(v DecoderFrom) DecoderFrom {
+	return DecodeFunc(func(d *Decoder) error {
+		d.Alias = true
+		return v.DecodeXDR(d)
+	})
+}
+
 // Marshal returns v's encoding.
 func Marshal(v Appender) ([]byte, error) {
 	var b []byte

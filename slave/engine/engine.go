@@ -62,7 +62,14 @@ type Leg struct {
 
 // Leg reads the vectors of this machine, a set of ids a range, and answers what
 // has keys from first on, in about limit bytes.
-func (e *Engine) Leg(ctx context.Context, ids []idset.Encoded, first, limit int) (l Leg, err error) {
+func (e *Engine) Leg(ctx context.Context, ids []idset.Encoded, first, limit int) (Leg, error) {
+	frame, l, err := e.AppendLeg(ctx, nil, ids, first, limit)
+	l.Frame = frame
+	return l, err
+}
+
+// AppendLeg is Leg with the frame appended to dst, and none in the Leg.
+func (e *Engine) AppendLeg(ctx context.Context, dst []byte, ids []idset.Encoded, first, limit int) (out []byte, l Leg, err error) {
 	g := e.gather(len(ids))
 	defer e.release(g)
 	err = e.compute(ctx, func() error {
@@ -70,11 +77,14 @@ func (e *Engine) Leg(ctx context.Context, ids []idset.Encoded, first, limit int)
 			if l.Absent, l.Fingerprint, err = add(ctx, g, r, ids); err != nil {
 				return err
 			}
-			l.Frame, l.Next, err = g.Leg(ctx, nil, first, fold.Keys, limit)
+			out, l.Next, err = g.Leg(ctx, dst, first, fold.Keys, limit)
 			return err
 		})
 	})
-	return l, err
+	if err != nil {
+		return dst, Leg{}, err
+	}
+	return out, l, nil
 }
 
 // WordLeg is the frame of a leg of C handlers, which answer one word a range.
