@@ -290,3 +290,49 @@ func TestWordLeg(t *testing.T) {
 		require.Equal(t, want&(1<<63|3), got)
 	}
 }
+
+func TestAppendLegKeepsWhatIsBefore(t *testing.T) {
+	m := newMachines(t, 1)
+	m.put(t, 1, 1, vector.New(1, 70000))
+	l, err := m.engines[0].Leg(t.Context(), m.sets(t, 0, [][]uint64{{1}}), 0, fold.LegBytes)
+	require.NoError(t, err)
+	out, appended, err := m.engines[0].AppendLeg(t.Context(), []byte("before"), m.sets(t, 0, [][]uint64{{1}}), 0, fold.LegBytes)
+	require.NoError(t, err)
+	require.Equal(t, "before"+string(l.Frame), string(out))
+	require.Nil(t, appended.Frame)
+}
+
+// writtenBefore is a store in which something is written before each transaction.
+type writtenBefore struct {
+	*store.Store
+	write func()
+}
+
+func (s writtenBefore) Read(f func(*store.Reader) error) error {
+	s.write()
+	return s.Store.Read(f)
+}
+
+// TestOneRevisionInAllRanges: a vector that stands in two ranges is read in one
+// transaction, so that its rows are never ANDed with those of another revision.
+func TestOneRevisionInAllRanges(t *testing.T) {
+	m := newMachines(t, 2)
+	revisions := [2]uint64{1, 1}
+	for i := range m.engines {
+		m.put(t, uint64(i), 1, vector.New(1))
+		m.engines[i].store = writtenBefore{m.stores[i], func() {
+			revisions[i]++
+			_, err := m.stores[i].Put(uint64(i), revisions[i], vector.New(uint32(revisions[i])))
+			require.NoError(t, err)
+		}}
+	}
+	for id := range uint64(2) { // our own, and another machine's
+		for _, ranges := range [][][]uint64{{{id}, {id}}, {{id}, {0, 1}}} {
+			a, err := m.query(t, ranges, true, nil)
+			require.NoError(t, err)
+			require.EqualValues(t, 1, a.Count, "vector %d is ANDed with itself", id)
+		}
+	}
+	require.Greater(t, revisions[0], uint64(2))
+	require.Greater(t, revisions[1], uint64(2))
+}
